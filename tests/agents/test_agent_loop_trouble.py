@@ -139,9 +139,8 @@ TOO_LONG = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("turn", "kind", "words"),
-    [
+def test_errors_are_told_apart_and_not_tried_again(subtests):
+    for turn, kind, words in [
         (rate_limited(code="insufficient_quota"), QuotaExceeded, "billing"),
         (fails(402, "pay"), QuotaExceeded, "billing"),
         (fails(400, "Your credit balance is too low to access the API."), QuotaExceeded, "billing"),
@@ -177,16 +176,15 @@ TOO_LONG = [
             "billing",
         ),
         (fails(308, headers=(("Location", "http://127.0.0.1:1/"),)), ModelNotFound, "elsewhere"),
-    ],
-)
-def test_errors_are_told_apart_and_not_tried_again(turn, kind, words):
-    outcome, server, *_ = play([turn])
-    assert type(outcome.error) is kind
-    assert words in str(outcome.error)
-    assert server.url.rpartition("/")[0] in str(outcome.error)
-    assert len(server.requests) == 1
-    assert outcome.ending is None
-    assert len(outcome.messages) == len(QUESTION)
+    ]:
+        with subtests.test(turn=turn, kind=kind, words=words):
+            outcome, server, *_ = play([turn])
+            assert type(outcome.error) is kind
+            assert words in str(outcome.error)
+            assert server.url.rpartition("/")[0] in str(outcome.error)
+            assert len(server.requests) == 1
+            assert outcome.ending is None
+            assert len(outcome.messages) == len(QUESTION)
 
 
 def test_an_endpoint_that_repeats_the_key(caplog):

@@ -3,8 +3,6 @@
 import ast
 from pathlib import Path
 
-import pytest
-
 AGENTS = Path(__file__).parents[2] / "src" / "agents"
 MAY_IMPORT = {
     "toolbox": set(),
@@ -56,12 +54,13 @@ def imported(path, *, types_too=True):
             yield from ("/".join((*base, *name)) for name in names)
 
 
-@pytest.mark.parametrize("room", MAY_IMPORT)
-def test_rooms_import_one_way(room):
-    files = [*AGENTS.glob(f"{room}/*.py"), *AGENTS.glob(f"{room}.py")]
-    assert files
-    others = {module.split("/")[0] for path in files for module in imported(path)}
-    assert others - {room} <= MAY_IMPORT[room]
+def test_rooms_import_one_way(subtests):
+    for room in MAY_IMPORT:
+        with subtests.test(room=room):
+            files = [*AGENTS.glob(f"{room}/*.py"), *AGENTS.glob(f"{room}.py")]
+            assert files
+            others = {module.split("/")[0] for path in files for module in imported(path)}
+            assert others - {room} <= MAY_IMPORT[room]
 
 
 def test_no_circle_of_imports():

@@ -99,14 +99,15 @@ def test_every_argument_survives_every_way_of_calling(tool, arguments):
     assert results[1].tool_call_id == "call-1"
 
 
-@pytest.mark.parametrize("name", ODD_NAMES)
-def test_each_odd_name_alone(name):
-    recorder = Recorder()
-    converted = LangchainToolConverter(recorder).to_langchain_tool(MCP)
-    for value in ("tool_call", {"id": 1}):
-        recorder.calls.clear()
-        list(ways(converted, {name: value}))
-        assert [params for _, _, params in recorder.calls] == [{name: value}] * 6
+def test_each_odd_name_alone(subtests):
+    for name in ODD_NAMES:
+        with subtests.test(name=name):
+            recorder = Recorder()
+            converted = LangchainToolConverter(recorder).to_langchain_tool(MCP)
+            for value in ("tool_call", {"id": 1}):
+                recorder.calls.clear()
+                list(ways(converted, {name: value}))
+                assert [params for _, _, params in recorder.calls] == [{name: value}] * 6
 
 
 def test_what_langchains_own_tool_loses():
@@ -201,37 +202,39 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("shape", [*WILD, *HOSTILE])
-def test_agents_of_others_can_bind_every_tool(shape):
+def test_agents_of_others_can_bind_every_tool(subtests):
     """No tool may make an agent lose its other tools."""
-    schema = HOSTILE[shape] if shape in HOSTILE else WILD[shape].schema
-    tool = MCPTool("t", "Does it", schema, "https://host.example/mcp", "t")
-    converted = LangchainToolConverter(Recorder()).to_langchain_tool(tool)
-    properties = schema.get("properties") or {}
-    assert list(converted.args) == list(properties)
-    function = convert_to_openai_tool(converted)["function"]
-    assert (function["name"], function["description"]) == ("t", "Does it")
-    told = function["parameters"]["properties"]
-    left_out = [name for name, part in properties.items() if name == "$ref" or part is False]
-    assert list(told)[: len(properties)] == [name for name in properties if name not in left_out]
-    if shape == "nowhere":
-        assert told["a"] == {"description": "first"}
+    for shape in [*WILD, *HOSTILE]:
+        with subtests.test(shape=shape):
+            schema = HOSTILE[shape] if shape in HOSTILE else WILD[shape].schema
+            tool = MCPTool("t", "Does it", schema, "https://host.example/mcp", "t")
+            converted = LangchainToolConverter(Recorder()).to_langchain_tool(tool)
+            properties = schema.get("properties") or {}
+            assert list(converted.args) == list(properties)
+            function = convert_to_openai_tool(converted)["function"]
+            assert (function["name"], function["description"]) == ("t", "Does it")
+            told = function["parameters"]["properties"]
+            left_out = [name for name, part in properties.items() if name == "$ref" or part is False]
+            assert list(told)[: len(properties)] == [name for name in properties if name not in left_out]
+            if shape == "nowhere":
+                assert told["a"] == {"description": "first"}
 
 
-@pytest.mark.parametrize("shape", REFUSED)
-def test_no_vendor_refuses_the_tools_for_the_schema_of_one(shape):
+def test_no_vendor_refuses_the_tools_for_the_schema_of_one(subtests):
     """OpenAI, Anthropic, Google and Ollama each want some of it; with the server, the arguments decide."""
-    schema, properties = REFUSED[shape]
-    recorder = Recorder()
-    tool = LangchainToolConverter(recorder).to_langchain_tool(
-        MCPTool("t", "", schema, "https://host.example/mcp", "t")
-    )
-    parameters = convert_to_openai_tool(tool)["function"]["parameters"]
-    assert (parameters.pop("type"), parameters.pop("properties")) == ("object", properties)
-    assert parameters.keys() <= {"required"}
-    assert parameters.get("required", []) in ([], ["a"])
-    tool.invoke({"z": 1})
-    assert [arguments for _, _, arguments in recorder.calls] == [{"z": 1}]
+    for shape in REFUSED:
+        with subtests.test(shape=shape):
+            schema, properties = REFUSED[shape]
+            recorder = Recorder()
+            tool = LangchainToolConverter(recorder).to_langchain_tool(
+                MCPTool("t", "", schema, "https://host.example/mcp", "t")
+            )
+            parameters = convert_to_openai_tool(tool)["function"]["parameters"]
+            assert (parameters.pop("type"), parameters.pop("properties")) == ("object", properties)
+            assert parameters.keys() <= {"required"}
+            assert parameters.get("required", []) in ([], ["a"])
+            tool.invoke({"z": 1})
+            assert [arguments for _, _, arguments in recorder.calls] == [{"z": 1}]
 
 
 def test_adapters_of_other_agents_find_the_arguments():

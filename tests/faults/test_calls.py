@@ -5,8 +5,6 @@ import json
 import zlib
 from dataclasses import dataclass, field
 
-import pytest
-
 from knime_mcp.tools import Limits
 from knime_mcp.types.errors import (
     ConnectError,
@@ -369,7 +367,7 @@ FAULTS = {
 }
 #: Every fault in both eras, those that take a clock's time in one; good replies of either form around it.
 CASES = [
-    pytest.param(way, fault, id=f"{name}-{way}")
+    (name, way, fault)
     for number, (name, fault) in enumerate(FAULTS.items())
     for way in (WAYS[number % 2], WAYS[3 - number % 2])[
         : 2 if fault.clock is None and not fault.modern else 1
@@ -377,12 +375,13 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("way", "fault"), CASES)
-def test_a_fault_is_an_error_of_its_row_alone(way, fault):
-    rows, _ = batch(script_for(way, fault.reply), clock=fault.clock, limits=LIMITS)
-    assert [row.number for row in rows if not row.good] == list(BAD_ROWS)
-    for number in BAD_ROWS:
-        check(rows[number], fault)
+def test_a_fault_is_an_error_of_its_row_alone(subtests):
+    for name, way, fault in CASES:
+        with subtests.test(name=name, way=way):
+            rows, _ = batch(script_for(way, fault.reply), clock=fault.clock, limits=LIMITS)
+            assert [row.number for row in rows if not row.good] == list(BAD_ROWS)
+            for number in BAD_ROWS:
+                check(rows[number], fault)
 
 
 def test_the_clocks_go_on_while_a_bomb_of_blank_lines_is_unpacked():

@@ -115,24 +115,25 @@ def test_a_server_that_breaks_off_tls_in_the_middle_of_a_reply(tmp_path):
     assert "in the middle of its reply" in str(rows[2].outcome)
 
 
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-@pytest.mark.parametrize("way", ["modern-json", "legacy-json"])
-def test_nothing_of_a_call_reaches_another_server(way, status):
-    with ScriptedServer({"*": rpc({})}) as other:
-        fault = http(status, headers={"Location": f"{other.url}?token={SECRET}"})
-        with (
-            ScriptedServer(script_for(way, fault)) as server,
-            MCPClient(
-                server.url, timeouts=PATIENT, auth=BearerAuth(SECRET), headers={"X-Key": SECRET}
-            ) as client,
-        ):
-            rows = run_rows(client)
-        assert other.connections == 0
-    for number in (2, 5):
-        assert isinstance(rows[number].outcome, ConnectError)
-        assert f"127.0.0.1:{other.port}" in str(rows[number].outcome)
-        assert SECRET not in str(rows[number].outcome)
-    assert sum(row.good for row in rows) == len(rows) - 2
+def test_nothing_of_a_call_reaches_another_server(subtests):
+    for status in [301, 302, 303, 307, 308]:
+        for way in ["modern-json", "legacy-json"]:
+            with subtests.test(status=status, way=way):
+                with ScriptedServer({"*": rpc({})}) as other:
+                    fault = http(status, headers={"Location": f"{other.url}?token={SECRET}"})
+                    with (
+                        ScriptedServer(script_for(way, fault)) as server,
+                        MCPClient(
+                            server.url, timeouts=PATIENT, auth=BearerAuth(SECRET), headers={"X-Key": SECRET}
+                        ) as client,
+                    ):
+                        rows = run_rows(client)
+                    assert other.connections == 0
+                for number in (2, 5):
+                    assert isinstance(rows[number].outcome, ConnectError)
+                    assert f"127.0.0.1:{other.port}" in str(rows[number].outcome)
+                    assert SECRET not in str(rows[number].outcome)
+                assert sum(row.good for row in rows) == len(rows) - 2
 
 
 def page(request):
@@ -173,20 +174,21 @@ LISTINGS = {
 }
 
 
-@pytest.mark.parametrize("name", LISTINGS)
-def test_a_list_of_tools_ends_whatever_it_is(name):
-    reply, kind, words = LISTINGS[name]
-    limits = Limits(pages=40, tools=100, result_bytes=300_000)
-    with (
-        ScriptedServer(modern(tools__list=reply)) as server,
-        MCPClient(server.url, timeouts=PATIENT, limits=limits) as client,
-    ):
-        if kind is None:
-            client.list_tools()
-        else:
-            with pytest.raises(kind, match=words):
-                client.list_tools()
-        assert client.call_tool("echo").text == "hi"
+def test_a_list_of_tools_ends_whatever_it_is(subtests):
+    for name in LISTINGS:
+        with subtests.test(name=name):
+            reply, kind, words = LISTINGS[name]
+            limits = Limits(pages=40, tools=100, result_bytes=300_000)
+            with (
+                ScriptedServer(modern(tools__list=reply)) as server,
+                MCPClient(server.url, timeouts=PATIENT, limits=limits) as client,
+            ):
+                if kind is None:
+                    client.list_tools()
+                else:
+                    with pytest.raises(kind, match=words):
+                        client.list_tools()
+                assert client.call_tool("echo").text == "hi"
 
 
 def test_an_event_of_100_megabytes_ends_at_the_limit():
@@ -240,16 +242,17 @@ HANDSHAKES = {
 }
 
 
-@pytest.mark.parametrize("transport", ["auto", "sse"])
-@pytest.mark.parametrize("name", HANDSHAKES)
-def test_negotiation_ends_whatever_is_answered(name, transport):
-    limits = Limits(events=500)
-    with ScriptedServer({"*": HANDSHAKES[name]}) as server:
-        client = MCPClient(server.url, timeouts=PATIENT, transport=transport, limits=limits)
-        with pytest.raises(MCPError) as caught:
-            client.connect()
-        assert len(server.requests) <= 12
-    assert len(str(caught.value)) < 3000
+def test_negotiation_ends_whatever_is_answered(subtests):
+    for transport in ["auto", "sse"]:
+        for name in HANDSHAKES:
+            with subtests.test(transport=transport, name=name):
+                limits = Limits(events=500)
+                with ScriptedServer({"*": HANDSHAKES[name]}) as server:
+                    client = MCPClient(server.url, timeouts=PATIENT, transport=transport, limits=limits)
+                    with pytest.raises(MCPError) as caught:
+                        client.connect()
+                    assert len(server.requests) <= 12
+                assert len(str(caught.value)) < 3000
 
 
 def test_a_server_that_closes_its_connections_after_each_reply_is_connected_to():

@@ -94,17 +94,21 @@ ROW_FAULTS = {
 }
 
 
-@pytest.mark.parametrize("name", ROW_FAULTS)
-def test_a_fault_of_one_call_leaves_the_others_alone(name):
-    fault, kind, words, clock = ROW_FAULTS[name]
-    timeouts = HURRIED[clock] if clock else PATIENT
-    with OldServer(fault) as server, MCPClient(server.url, timeouts=timeouts, limits=LIMITS) as client:
-        assert client.server.transport == "sse"
-        rows = run_rows(client)
-    assert [row.number for row in rows if not row.good] == list(BAD_ROWS)
-    for number in BAD_ROWS:
-        assert isinstance(rows[number].outcome, kind)
-        assert words in str(rows[number].outcome)
+def test_a_fault_of_one_call_leaves_the_others_alone(subtests):
+    for name in ROW_FAULTS:
+        with subtests.test(name=name):
+            fault, kind, words, clock = ROW_FAULTS[name]
+            timeouts = HURRIED[clock] if clock else PATIENT
+            with (
+                OldServer(fault) as server,
+                MCPClient(server.url, timeouts=timeouts, limits=LIMITS) as client,
+            ):
+                assert client.server.transport == "sse"
+                rows = run_rows(client)
+            assert [row.number for row in rows if not row.good] == list(BAD_ROWS)
+            for number in BAD_ROWS:
+                assert isinstance(rows[number].outcome, kind)
+                assert words in str(rows[number].outcome)
 
 
 def test_the_second_of_two_replies_is_ignored():

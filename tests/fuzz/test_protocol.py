@@ -304,12 +304,21 @@ def test_header_texts_are_read(value):
     assert seconds is None or seconds >= 0
 
 
-@pytest.mark.parametrize(
-    "pattern",
-    ['a="', 'a=\\"', "a" * 50 + " ", " ", "a b", "a= ", ',a="\\', '"', "Bearer x=", "a" * 8000 + "!"],
-)
-def test_long_challenges_take_no_time(pattern):
-    parse_challenges(pattern * 8192)
+def test_long_challenges_take_no_time(subtests):
+    for pattern in [
+        'a="',
+        'a=\\"',
+        "a" * 50 + " ",
+        " ",
+        "a b",
+        "a= ",
+        ',a="\\',
+        '"',
+        "Bearer x=",
+        "a" * 8000 + "!",
+    ]:
+        with subtests.test(pattern=pattern):
+            parse_challenges(pattern * 8192)
 
 
 PIECES = st.one_of(

@@ -42,9 +42,8 @@ def standard(*conditions: str) -> str:
     return switch(*conditions).replace("type: switch", "type: switch, jsonLogic: standard")
 
 
-@pytest.mark.parametrize(
-    ("nodes", "said"),
-    [
+def test_errors(subtests):
+    for nodes, said in [
         ([EXIT], 'Tool "t" has no entry node'),
         ([ENTRY, A], 'Tool "t" has no exit node'),
         ([ENTRY, A, EXIT, "{id: e2, type: exit}"], 'Tool "t" has multiple exit nodes: exit, e2'),
@@ -113,13 +112,12 @@ def standard(*conditions: str) -> str:
             ],
             'a path leads from branch "b" of node "a" to "exit" without passing "j"',
         ),
-    ],
-)
-def test_errors(nodes, said):
-    checked = check_text(one_tool(*nodes), dialect="next")
-    assert checked.document is None
-    assert said in "\n".join(texts(checked))
-    assert all(problem.position.line > 1 for problem in checked.problems)
+    ]:
+        with subtests.test(nodes=nodes, said=said):
+            checked = check_text(one_tool(*nodes), dialect="next")
+            assert checked.document is None
+            assert said in "\n".join(texts(checked))
+            assert all(problem.position.line > 1 for problem in checked.problems)
 
 
 def test_branches_that_lead_back_are_one_mistake_each():
@@ -192,9 +190,8 @@ def test_variables_that_an_expression_may_use(expression):
     assert not check_text(one_tool(ENTRY, node, EXIT), dialect="next").problems
 
 
-@pytest.mark.parametrize(
-    ("nodes", "said"),
-    [
+def test_what_the_reference_runs_is_only_a_warning(subtests):
+    for nodes, said in [
         ([ENTRY, A, EXIT, A.replace("id: a", "id: b")], 'Node "b" in tool "t" is never reached'),
         (
             [ENTRY, A, EXIT, A.replace("entry", "$")],
@@ -226,13 +223,12 @@ def test_variables_that_an_expression_may_use(expression):
             'no path leads from node "b" in tool "t" to the exit node',
         ),
         ([ENTRY, A.replace("next", "nxt: b, next"), EXIT], "Did you mean 'next'?"),
-    ],
-)
-def test_what_the_reference_runs_is_only_a_warning(nodes, said):
-    checked = check_text(one_tool(*nodes), dialect="next")
-    assert checked.document is not None, texts(checked)
-    assert said in "\n".join(texts(checked, Severity.WARNING))
-    assert checked.document.warnings == checked.problems
+    ]:
+        with subtests.test(nodes=nodes, said=said):
+            checked = check_text(one_tool(*nodes), dialect="next")
+            assert checked.document is not None, texts(checked)
+            assert said in "\n".join(texts(checked, Severity.WARNING))
+            assert checked.document.warnings == checked.problems
 
 
 def test_the_standards_vars_inside_of_loops_are_fine():

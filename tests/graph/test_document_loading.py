@@ -23,24 +23,24 @@ def has_text(case):
 
 
 @pytest.mark.requirement("G6", "G14", "G16")
-@pytest.mark.parametrize(("case", "dialect", "said"), list(recorded(has_text)))
-@pytest.mark.parametrize("asked", [True, False], ids=["asked", "found"])
-def test_recorded_documents(case, dialect, said, asked, tmp_path):
+def test_recorded_documents(subtests, tmp_path):
     """What the reference loads, loads; what it refuses, is refused with the same words."""
-    text = filled(said["yaml"], tmp_path)
-    mcp_file = None
-    if case.get("mcp_json"):
-        mcp_file = tmp_path / "mcp.json"
-        mcp_file.write_text(json.dumps(case["mcp_json"]), "utf-8")
-    checked = check_text(text, dialect=dialect if asked else None, mcp_file=mcp_file, environ={})
-    if said.get("startup", {}).get("kind") == "startup_error" and case["kind"] != "quirk":
-        assert checked.document is None
-        errors = "\n".join(texts(checked))
-        assert all(words in errors for words in said["startup"]["must_contain"])
-        return
-    assert checked.document is not None, texts(checked)
-    if asked:
-        assert checked.document.dialect == dialect
+    mcp_file = tmp_path / "mcp.json"
+    for case, dialect, said in recorded(has_text):
+        text = filled(said["yaml"], tmp_path)
+        if case.get("mcp_json"):
+            mcp_file.write_text(json.dumps(case["mcp_json"]), "utf-8")
+        is_refused = said.get("startup", {}).get("kind") == "startup_error" and case["kind"] != "quirk"
+        for asked in (dialect, None):
+            with subtests.test(case=case["id"], dialect=dialect, asked=asked):
+                file = mcp_file if case.get("mcp_json") else None
+                checked = check_text(text, dialect=asked, mcp_file=file, environ={})
+                if is_refused:
+                    errors = "\n".join(texts(checked))
+                    assert all(words in errors for words in said["startup"]["must_contain"])
+                assert (checked.document is None) == is_refused, texts(checked)
+                if asked and checked.document:
+                    assert checked.document.dialect == dialect
 
 
 @pytest.mark.requirement("G12", "G13")

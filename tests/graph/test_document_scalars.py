@@ -7,9 +7,8 @@ import pytest
 from knime_mcp.graph.document_loading import DocumentError, javascript_scalar, read_yaml
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
+def test_plain_scalars(subtests):
+    for text, value in [
         ("yes", "yes"),
         ("010", 10),
         ("0o10", 8),
@@ -33,11 +32,10 @@ from knime_mcp.graph.document_loading import DocumentError, javascript_scalar, r
         (".inf", math.inf),
         ("-.INF", -math.inf),
         ("=", "="),
-    ],
-)
-def test_plain_scalars(text, value):
-    found = javascript_scalar(text)
-    assert (found, type(found)) == (value, type(value))
+    ]:
+        with subtests.test(text=text, value=value):
+            found = javascript_scalar(text)
+            assert (found, type(found)) == (value, type(value))
 
 
 def test_numbers_are_those_of_javascript():

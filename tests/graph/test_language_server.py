@@ -138,9 +138,8 @@ def test_problems_are_told_as_the_text_changes(editor, opened):
     assert problem["severity"] == 1
 
 
-@pytest.mark.parametrize(
-    ("instead", "written", "offered"),
-    [
+def test_what_may_stand_there_is_offered(subtests, editor, opened):
+    for instead, written, offered in [
         ("entry.ctiy", "entry.", {"city", "rows"}),
         ("entry.ctiy", "entry.rows.", {"id"}),
         ("entry.ctiy", "entry.rows[0].", {"id"}),
@@ -151,18 +150,17 @@ def test_problems_are_told_as_the_text_changes(editor, opened):
         ("tool: inner", "tool: ", {"t", "inner"}),
         ("args: {n: 3}", "args: {", {"n", "m"}),
         ("next: y", "next: ", {"entry", "x", "y", "exit"}),
-    ],
-)
-def test_what_may_stand_there_is_offered(editor, opened, instead, written, offered):
-    uri, _ = opened(TEXT)
-    text = TEXT.replace(instead, written, 1)
-    document = {"uri": uri, "version": 2}
-    editor.tell("textDocument/didChange", textDocument=document, contentChanges=[{"text": text}])
-    place = at(text, TEXT[: TEXT.index(instead)] + written)
-    found = editor.ask("textDocument/completion", textDocument={"uri": uri}, position=place)
-    labels = {item["label"] for item in found["items"]}
-    assert offered <= labels
-    assert labels == offered or len(offered) > 2
+    ]:
+        with subtests.test(instead=instead, written=written, offered=offered):
+            uri, _ = opened(TEXT)
+            text = TEXT.replace(instead, written, 1)
+            document = {"uri": uri, "version": 2}
+            editor.tell("textDocument/didChange", textDocument=document, contentChanges=[{"text": text}])
+            place = at(text, TEXT[: TEXT.index(instead)] + written)
+            found = editor.ask("textDocument/completion", textDocument={"uri": uri}, position=place)
+            labels = {item["label"] for item in found["items"]}
+            assert offered <= labels
+            assert labels == offered or len(offered) > 2
 
 
 @pytest.mark.parametrize(

@@ -33,15 +33,22 @@ def runs_here(case):
 
 
 @pytest.mark.requirement("G4", "G8", "G16")
-@pytest.mark.parametrize(("case", "dialect", "said"), list(recorded(runs_here)))
-def test_recorded_cases(case, dialect, said, tmp_path):
-    file = tmp_path / "graph.yaml"
+def test_recorded_cases(subtests, tmp_path):
+    for number, (case, dialect, said) in enumerate(recorded(runs_here)):
+        with subtests.test(case=case["id"], dialect=dialect):
+            folder = tmp_path / str(number)
+            folder.mkdir()
+            as_recorded(case, dialect, said, folder)
+
+
+def as_recorded(case, dialect, said, folder):
+    file = folder / "graph.yaml"
     if "yaml" in said:  # without it, there is no file
-        file.write_text(filled(said["yaml"], tmp_path))
-    argv, log = ["--dialect", dialect, "-g", file], tmp_path / "log"
+        file.write_text(filled(said["yaml"], folder))
+    argv, log = ["--dialect", dialect, "-g", file], folder / "log"
     if case.get("mcp_json"):
-        (tmp_path / "mcp.json").write_text(filled(json.dumps(case["mcp_json"]), tmp_path))
-        argv += ["-m", tmp_path / "mcp.json"]
+        (folder / "mcp.json").write_text(filled(json.dumps(case["mcp_json"]), folder))
+        argv += ["-m", folder / "mcp.json"]
     if said.get("startup", {}).get("kind") == "startup_error":
         with started(argv, log) as (process, _, out):
             process.join(DEADLINE)

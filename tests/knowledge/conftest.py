@@ -15,7 +15,7 @@ from knime_mcp.knowledge.node_model import NodeSpec, Origin, SourceKind
 from knime_mcp.knowledge.node_service import NodeKnowledgeMCPService
 from knime_mcp.knowledge.tool_definitions import TOOLS_BY_NAME
 
-DEADLINE = 60
+DEADLINE = 240  # only detects a hang
 ORIGIN = Origin(kind=SourceKind.SPEC_PACK, name="p", version="1", file="p.yaml:3")
 ERAS = ["2025-11-25", "2026-07-28"]
 META = {

@@ -63,9 +63,8 @@ def test_compounds_are_of_words_that_are_known():
     assert compound("kalenderwoche", frozenset(("woch",))) == ()
 
 
-@pytest.mark.parametrize(
-    ("query", "subtype"),
-    [
+def test_words_count_in_any_order_form_and_language(subtests, small):
+    for query, subtype in [
         ("remove duplicate rows", "CLEAN"),
         ("deleting the duplicated records", "CLEAN"),
         ("zeilen die doppelt sind", "CLEAN"),
@@ -76,10 +75,9 @@ def test_compounds_are_of_words_that_are_known():
         ("wochen", "WEEK"),
         ("xyzzy", None),
         ("the of", None),
-    ],
-)
-def test_words_count_in_any_order_form_and_language(small, query, subtype):
-    assert best(small, query) == subtype
+    ]:
+        with subtests.test(query=query, subtype=subtype):
+            assert best(small, query) == subtype
 
 
 def test_a_query_that_is_a_phrase_fits_wholly(small):

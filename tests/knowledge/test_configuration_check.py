@@ -43,9 +43,8 @@ def test_what_is_right_is_left_alone():
     assert (check.valid, check.problems, check.defaults) == (True, (), {"timeout": 5})
 
 
-@pytest.mark.parametrize(
-    ("setting", "value", "said"),
-    [
+def test_what_is_certainly_wrong_is_found(subtests):
+    for setting, value, said in [
         ("method", "DELETE", "'DELETE' is not allowed"),
         ("method", None, "is required and is null"),
         ("timeout", 0, "0 is out of range"),
@@ -62,10 +61,9 @@ def test_what_is_right_is_left_alone():
         ("tags", {"a": 1}, "is a mapping where a list belongs"),
         ("url", "ftp://x", "'ftp://x' has not the form that is wanted"),
         ("methd", "GET", "is not a setting of this node"),
-    ],
-)  # fmt: skip
-def test_what_is_certainly_wrong_is_found(setting, value, said):
-    assert problems(**{setting: value}) == [(setting, said)]
+    ]:
+        with subtests.test(setting=setting, value=value, said=said):
+            assert problems(**{setting: value}) == [(setting, said)]
 
 
 def test_a_missing_setting_and_a_wrong_key_come_with_what_to_do():
@@ -75,9 +73,8 @@ def test_a_missing_setting_and_a_wrong_key_come_with_what_to_do():
     assert second.fix.startswith("Did you mean 'method'?")
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
+def test_no_false_alarm(subtests):
+    for settings in [
         {"method": "get"},
         {"method": "Fetch"},
         {"method": "{{ $json.method }}"},
@@ -101,11 +98,9 @@ def test_a_missing_setting_and_a_wrong_key_come_with_what_to_do():
         {"__comment": "why"},
         {"group": {"inner": 3}},
         {"group.inner": 3},
-    ],
-    ids=str,
-)
-def test_no_false_alarm(settings):
-    assert check_configuration(NODE, {"method": "GET"} | settings).problems == ()
+    ]:
+        with subtests.test(settings=settings):
+            assert check_configuration(NODE, {"method": "GET"} | settings).problems == ()
 
 
 @pytest.mark.parametrize("pattern", ["^(a+)+$", "^(a|a)*$", "(a|aa)+$", "^((a+))+$", "^a*a*a*a*a*a*$"])

@@ -92,9 +92,8 @@ def test_accents_camel_case_beginnings_and_typing_errors(small, query, subtype):
     assert ids(small, query)[0] == subtype
 
 
-@pytest.mark.parametrize(
-    ("query", "english"),
-    [
+def test_words_of_other_languages_are_translated(subtests):
+    for query, english in [
         ("Fehlende Werte ersetzen", "missing value replace"),
         ("Wie kann ich Tabellen verknüpfen?", "table join"),
         ("Datenbankabfrage", "database query"),
@@ -110,10 +109,9 @@ def test_accents_camel_case_beginnings_and_typing_errors(small, query, subtype):
         ("filas duplicadas", "row duplicate"),
         ("Wie bekomme ich den Umsatz von allen Filialen", "bekomme umsatz filialen"),
         ("was ist", "was ist"),
-    ],
-)
-def test_words_of_other_languages_are_translated(query, english):
-    assert in_english(folded(query), lambda word: False)[0] == english
+    ]:
+        with subtests.test(query=query, english=english):
+            assert in_english(folded(query), lambda word: False)[0] == english
 
 
 def test_a_part_of_a_compound_may_be_a_word_of_both_languages():
@@ -160,9 +158,8 @@ def test_a_tool_whose_name_begins_with_that_of_another_tool_is_left_out_whole():
     assert list(map(len, vocabulary().tools)) == sorted(map(len, vocabulary().tools), reverse=True)
 
 
-@pytest.mark.parametrize(
-    ("query", "name"),
-    [
+def test_formulas_and_calls_are_asked_for_by_their_function(subtests, reader):
+    for query, name in [
         ("=VLOOKUP(A2,B:C,2,FALSE)", "Value Lookup"),
         ('=WENN(A1>5;"ja";"nein")', "Rule Engine"),
         ('= SUMIF(B:B, "x")', "GroupBy"),
@@ -184,10 +181,9 @@ def test_a_tool_whose_name_begins_with_that_of_another_tool_is_left_out_whole():
         ("ROW_NUMBER() OVER (PARTITION BY a)", "Rank"),
         ("Try (Data Ports)", "Try (Data Ports)"),
         ("Säulendiagramm", "Bar Chart"),
-    ],
-)
-def test_formulas_and_calls_are_asked_for_by_their_function(reader, query, name):
-    assert search(reader, query).hits[0].node.name == name
+    ]:
+        with subtests.test(query=query, name=name):
+            assert search(reader, query).hits[0].node.name == name
 
 
 @pytest.mark.parametrize(
@@ -303,9 +299,8 @@ def test_any_text_is_only_words(small, text):
     assert all(hit.score > 0 and hit.field for hit in first.hits)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_syntax_of_the_index_and_of_sql_is_only_text(subtests, small):
+    for text in [
         '"',
         "'",
         "*",
@@ -338,12 +333,10 @@ def test_any_text_is_only_words(small, text):
         "A1" * 5_000,
         "a." * 5_000,
         "\n" * 10_000,
-    ],
-    ids=lambda text: ascii(text[:20]),
-)
-def test_syntax_of_the_index_and_of_sql_is_only_text(small, text):
-    search(small, text)
-    assert ids(small, "zebra name")[0] == "ZEBRA_NAME"
+    ]:
+        with subtests.test(text=text):
+            search(small, text)
+            assert ids(small, "zebra name")[0] == "ZEBRA_NAME"
 
 
 def test_signs_that_stand_for_letters_find_them(small):
@@ -400,9 +393,8 @@ def test_one_edit_is_what_its_definition_says(left, right):
     assert within_one_edit(left, right) == (right in set(neighbours(left)))
 
 
-@pytest.mark.parametrize(
-    ("query", "name"),
-    [
+def test_slips_and_order_of_words(subtests, reader):
+    for query, name in [
         ("jion tables", "Joiner"),  # not JSON, which has other letters
         ("mising value", "Missing Value"),
         ("excl reader", "Excel Reader"),  # exclude begins so
@@ -415,7 +407,6 @@ def test_one_edit_is_what_its_definition_says(left, right):
         ("rename columns", "Column Renamer"),
         ("fliter rows", "Row Filter"),
         ("tabellen aneinanderhängen", "Concatenate"),
-    ],
-)
-def test_slips_and_order_of_words(reader, query, name):
-    assert [hit.node.name for hit in search(reader, query, limit=1).hits] == [name]
+    ]:
+        with subtests.test(query=query, name=name):
+            assert [hit.node.name for hit in search(reader, query, limit=1).hits] == [name]

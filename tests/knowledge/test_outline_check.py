@@ -32,60 +32,78 @@ def test_a_right_workflow_has_no_problems(call):
     assert answer["judged"] == {"nodes": 3, "settings": 0, "connections": 2}
 
 
-@pytest.mark.parametrize(
-    ("workflow", "where", "problem", "fix"),
-    [
+def test_what_is_wrong_is_said(subtests, call):
+    for workflow, where, problem, fix in [
         (outline(read="CSV Raeder"), "read (CSV Raeder)", "there is no node 'CSV Raeder'", "CSV Reader"),
         (
             outline("read:2 -> rows:1", read="CSV Reader", rows="Row Filter"),
-            "read:2 -> rows:1", "'CSV Reader' has no output 2", "1: File Table",
+            "read:2 -> rows:1",
+            "'CSV Reader' has no output 2",
+            "1: File Table",
         ),
         (
             outline("read -> rows:Tabelle", read="CSV Reader", rows="Row Filter"),
-            "read -> rows:Tabelle", "'Row Filter' has no input Tabelle", "1: Input Table",
+            "read -> rows:Tabelle",
+            "'Row Filter' has no input Tabelle",
+            "1: Input Table",
         ),
         (
             outline("read:1 -> predict:1", read="CSV Reader", predict="Decision Tree Predictor"),
-            "read:1 -> predict:1", "Table, and what should go in of the type PMML", "find_compatible",
+            "read:1 -> predict:1",
+            "Table, and what should go in of the type PMML",
+            "find_compatible",
         ),
         (
             outline("learn:3 -> predict:1", learn="Random Forest Learner", predict="Decision Tree Predictor"),
-            "learn:3 -> predict:1", "Tree Ensemble, and what should", "find_compatible",
+            "learn:3 -> predict:1",
+            "Tree Ensemble, and what should",
+            "find_compatible",
         ),
         (
             outline("read -> rows", read="CSV Reader"),
-            "read -> rows", "there is no node 'rows'", "Nodes: read",
+            "read -> rows",
+            "there is no node 'rows'",
+            "Nodes: read",
         ),
         (
             outline("a -> c:1", "b -> c:1", a="CSV Reader", b="CSV Reader", c="Row Filter"),
-            "c (Row Filter)", "2 connections lead to its input 1", "concatenate",
+            "c (Row Filter)",
+            "2 connections lead to its input 1",
+            "concatenate",
         ),
         (
             outline("a -> b", "b -> a", a="Row Filter", b="Row Filter"),
-            "workflow", "wait for each other", "loop end",
+            "workflow",
+            "wait for each other",
+            "loop end",
         ),
         (
             outline(filter={"node": "Row Filter", "settings": {"matchCriterion": "AND"}}),
-            "filter (Row Filter)", "is not a setting of this node", "matchCriteria",
+            "filter (Row Filter)",
+            "is not a setting of this node",
+            "matchCriteria",
         ),
         (
             outline(filter={"node": "Row Filter", "settings": {"matchCriteria": "XOR"}}),
-            "filter (Row Filter)", "'XOR' is not allowed", "AND",
+            "filter (Row Filter)",
+            "'XOR' is not allowed",
+            "AND",
         ),
         (
             outline("go -> read", go={"node_type": "TRIGGER", "subtype": "MANUAL"}, read="Table Writer"),
-            "go -> read", "is a node of the workflow engine", "one of the two",
+            "go -> read",
+            "is a node of the workflow engine",
+            "one of the two",
         ),
-    ],
-)  # fmt: skip
-def test_what_is_wrong_is_said(call, workflow, where, problem, fix):
-    answer = call("check_workflow", workflow=workflow)
-    assert answer["valid"] is False
-    first = answer["problems"][0]
-    assert first["severity"] == "error"
-    assert first["where"] == where
-    assert problem in first["problem"]
-    assert fix in first["fix"]
+    ]:
+        with subtests.test(workflow=workflow, where=where, problem=problem, fix=fix):
+            answer = call("check_workflow", workflow=workflow)
+            assert answer["valid"] is False
+            first = answer["problems"][0]
+            assert first["severity"] == "error"
+            assert first["where"] == where
+            assert problem in first["problem"]
+            assert fix in first["fix"]
 
 
 def test_a_deprecated_node_is_a_warning_with_its_successor(call):
@@ -156,9 +174,8 @@ def test_outlines_are_understood_as_models_write_them(call, written):
     assert answer["judged"]["connections"] >= 1
 
 
-@pytest.mark.parametrize(
-    ("written", "message"),
-    [
+def test_what_is_no_outline_is_refused_with_a_sample(subtests, tools):
+    for written, message in [
         ("no workflow", "neither an object nor a file"),
         ("{'nodes'", "is no JSON"),
         ([], "is no object"),
@@ -175,13 +192,12 @@ def test_outlines_are_understood_as_models_write_them(call, written):
         ({"nodes": [], "connections": [[["a", 1, 2], "b"]]}, "which is no connection"),
         ({"nodes": ["Joiner"] * 2001}, "2,000 are allowed"),
         (base64.b64encode(b"PK no zip").decode(), "cannot be read"),
-    ],
-)
-def test_what_is_no_outline_is_refused_with_a_sample(tools, written, message):
-    with pytest.raises(ArgumentsInvalid) as raised:
-        tools.invoke_tool("check_workflow", {"workflow": written})
-    assert message in str(raised.value)
-    assert "read:1 -> filter:1" in str(raised.value)
+    ]:
+        with subtests.test(written=written, message=message):
+            with pytest.raises(ArgumentsInvalid) as raised:
+                tools.invoke_tool("check_workflow", {"workflow": written})
+            assert message in str(raised.value)
+            assert "read:1 -> filter:1" in str(raised.value)
 
 
 def test_outlines_nested_without_end_are_refused(tools):
@@ -229,11 +245,12 @@ def test_no_table_goes_to_a_writer_of_models(call):
     assert "Model Writer" in [node["name"] for node in after]
 
 
-@pytest.mark.parametrize("example", workflow_examples(), ids=lambda example: example.name)
-def test_every_example_is_right(call, example):
-    answer = call("check_workflow", workflow=example.outline)
-    assert (answer["valid"], answer["problems"], answer["notes"]) == (True, [], [])
-    assert answer["judged"]["connections"] > 0
+def test_every_example_is_right(subtests, call):
+    for example in workflow_examples():
+        with subtests.test(example=example):
+            answer = call("check_workflow", workflow=example.outline)
+            assert (answer["valid"], answer["problems"], answer["notes"]) == (True, [], [])
+            assert answer["judged"]["connections"] > 0
 
 
 def test_there_are_examples_for_common_tasks(call):

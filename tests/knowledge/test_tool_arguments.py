@@ -13,9 +13,8 @@ from knime_mcp.types.errors import ArgumentsInvalid
 
 
 @pytest.mark.requirement("W2")
-@pytest.mark.parametrize(
-    ("name", "arguments", "said"),
-    [
+def test_bad_arguments_are_refused_with_what_is_allowed(subtests, tools):
+    for name, arguments, said in [
         (
             "search_nodes",
             {"query": "x", "limit": 3},
@@ -45,11 +44,9 @@ from knime_mcp.types.errors import ArgumentsInvalid
         ("find_compatible", {"node": 7.5}, "id, a name"),
         ("check_configuration", {"node": "FLOW.IF", "settings": "no object"}, "must be an object"),
         ("check_configuration", {"node": "FLOW.IFF", "settings": {}}, "Did you mean FLOW.IF"),
-    ],
-)
-def test_bad_arguments_are_refused_with_what_is_allowed(tools, name, arguments, said):
-    with pytest.raises(ArgumentsInvalid, match=said):
-        tools.invoke_tool(name, arguments)
+    ]:
+        with subtests.test(name=name, arguments=arguments), pytest.raises(ArgumentsInvalid, match=said):
+            tools.invoke_tool(name, arguments)
 
 
 def test_arguments_as_models_send_them(call):

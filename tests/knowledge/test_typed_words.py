@@ -15,9 +15,8 @@ from knime_mcp.knowledge.typed_words import (
 )
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
+def test_what_is_of_a_kind_is_one_word(subtests):
+    for text, words in [
         ("Bestellungen über 500 Euro", ("bestellungen", COMPARED)),
         ("age<18", ("age", COMPARED)),
         ("viajes entre 10 y 20 km", ("viajes", COMPARED, "km")),
@@ -33,15 +32,13 @@ from knime_mcp.knowledge.typed_words import (
         ("50/50 split", (SHARED, "split")),
         ("flag payments over 10000", ("flag", "payments", COMPARED, DECIDED)),
         ("fill gaps with a value below 0", ("fill", "gaps", "with", "a", "value", COMPARED)),
-    ],
-)
-def test_what_is_of_a_kind_is_one_word(text, words):
-    assert typed_words(text) == words
+    ]:
+        with subtests.test(text=text, words=words):
+            assert typed_words(text) == words
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_other_texts_are_of_no_kind(subtests):
+    for text in [
         "moving average over 30 days",
         "Python 3 script",
         "k-Means with 5 cluster",
@@ -53,10 +50,9 @@ def test_what_is_of_a_kind_is_one_word(text, words):
         "put ages into bins 0-18, 19-65",
         "",
         "over 5 " * 100,
-    ],
-)
-def test_other_texts_are_of_no_kind(text):
-    assert typed_words(text) == ()
+    ]:
+        with subtests.test(text=text):
+            assert typed_words(text) == ()
 
 
 @pytest.mark.parametrize(

@@ -82,9 +82,8 @@ def test_empty_and_null_lists_differ():
     assert from_model(model)[0] == values
 
 
-@pytest.mark.parametrize(
-    ("schema", "value", "message"),
-    [
+def test_what_does_not_fit_is_refused(subtests):
+    for schema, value, message in [
         ({"type": "integer"}, None, "parameter p is None"),
         ({"type": "integer"}, 2**31, "more than KNIME's int"),
         ({"type": "integer", "format": "int64"}, 2**63, "more than KNIME's long"),
@@ -99,12 +98,11 @@ def test_empty_and_null_lists_differ():
         ({"type": "object", "properties": {}}, {"q": 1}, "no parameter p.q"),
         ({"type": "object", "properties": {}}, [], "must be an object"),
         ({"type": "date"}, "", "type 'date'"),
-    ],
-)
-def test_what_does_not_fit_is_refused(schema, value, message):
-    own, values = of({"p": schema}, p=value)
-    with pytest.raises(KnwfError, match=message):
-        to_model(values, "1.0.0", schema=own)
+    ]:
+        with subtests.test(schema=schema, value=value, message=message):
+            own, values = of({"p": schema}, p=value)
+            with pytest.raises(KnwfError, match=message):
+                to_model(values, "1.0.0", schema=own)
 
 
 def test_what_knime_would_drop_is_refused():

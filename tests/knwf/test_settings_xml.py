@@ -109,9 +109,8 @@ def test_doubled_keys_are_refused():
         from_xml(b'<config key="c"><config key="a"/><config key="a"/></config>', "f")
 
 
-@pytest.mark.parametrize(
-    ("xml", "message"),
-    [
+def test_broken_settings_say_what_is_wrong(subtests):
+    for xml, message in [
         ("<config", "not well-formed"),
         ("", "not well-formed"),
         ("<other key='c'/>", "<other>"),
@@ -124,12 +123,11 @@ def test_doubled_keys_are_refused():
         ("<!DOCTYPE c [<!ENTITY a 'b'>]><config key='c'/>", "document type"),
         ("<config key='a'>" * (MAX_DEPTH + 5), "nested"),
         ("<?xml version='1.0' encoding='nonsense'?><config key='c'/>", "encoding"),
-    ],
-)
-def test_broken_settings_say_what_is_wrong(xml, message):
-    with pytest.raises(KnwfError, match=message) as caught:
-        from_xml(xml.encode(), "node/settings.xml")
-    assert "node/settings.xml" in str(caught.value)
+    ]:
+        with subtests.test(xml=xml, message=message):
+            with pytest.raises(KnwfError, match=message) as caught:
+                from_xml(xml.encode(), "node/settings.xml")
+            assert "node/settings.xml" in str(caught.value)
 
 
 def test_deep_settings_are_not_written():

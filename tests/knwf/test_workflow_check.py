@@ -48,9 +48,8 @@ def test_a_sound_workflow_has_no_problems(tmp_path):
     assert check_archive(tmp_path / "w.knwf") == []
 
 
-@pytest.mark.parametrize(
-    ("changes", "problem"),
-    [
+def test_errors_are_named(subtests):
+    for changes, problem in [
         ({"nodes": (node(1), node(1))}, "workflow: it has two nodes with the id 1"),
         ({"nodes": (node(-1),)}, "node -1 (N): ids of nodes count from 0"),
         ({"connections": (Connection(1, 1, 9, 1),)}, "connection 1:1 -> 9:1: node 9 does not exist"),
@@ -103,11 +102,10 @@ def test_a_sound_workflow_has_no_problems(tmp_path):
             {"nodes": (node(1), OtherNode(2, "M", "broken", "M", problem="it is torn"))},
             "node 2 (M): it is torn",
         ),
-    ],
-)
-def test_errors_are_named(changes, problem):
-    found = [p for p in check(replace(FINE, **changes)) if p.severity == "error"]
-    assert problem in "\n".join(map(str, found))
+    ]:
+        with subtests.test(changes=changes, problem=problem):
+            found = [p for p in check(replace(FINE, **changes)) if p.severity == "error"]
+            assert problem in "\n".join(map(str, found))
 
 
 def test_what_was_probably_not_meant_is_a_warning():

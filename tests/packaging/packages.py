@@ -100,7 +100,19 @@ def lowest(work: Path, _: Path) -> None:
     print("lowest versions run the demo", flush=True)
     # The newest test tools: what is installed already stays as low as it is.
     uv("pip", "install", "--quiet", "--python", folder, "--group", "test")
-    tests = ("-m", "pytest", "-q", "-m", "quick", "-n", "auto", "--dist", "worksteal", "-p", "no:cacheprovider")
+    tests = (
+        "-m",
+        "pytest",
+        "-q",
+        "-m",
+        "quick",
+        "-n",
+        "auto",
+        "--dist",
+        "worksteal",
+        "-p",
+        "no:cacheprovider",
+    )
     subprocess.run([python, *tests], cwd=ROOT, env=CLEAN, check=True)
     print("lowest versions pass the quick tests")
 

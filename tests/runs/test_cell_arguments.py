@@ -44,9 +44,8 @@ def test_a_missing_cell_is_an_omitted_argument():
     assert one({"type": ["string", "null"]}, None) == {}
 
 
-@pytest.mark.parametrize(
-    ("schema", "cell", "sent"),
-    [
+def test_cells_become_arguments(subtests):
+    for schema, cell, sent in [
         ({"type": "integer"}, 5.0, 5),
         ({"type": "integer"}, 5.5, 5.5),
         ({"type": ["integer", "number"]}, 5.0, 5.0),
@@ -103,10 +102,9 @@ def test_a_missing_cell_is_an_omitted_argument():
         ({"anyOf": [{"type": "integer"}, {"const": "all", "type": "string"}]}, "many", "many"),
         ({"anyOf": [{"enum": [1, "auto"]}, {"type": "string"}]}, "1", "1"),
         ({"type": "integer"}, "-0", 0),
-    ],
-)
-def test_cells_become_arguments(schema, cell, sent):
-    assert one(schema, cell) == {"a": sent}
+    ]:
+        with subtests.test(schema=schema, cell=cell, sent=sent):
+            assert one(schema, cell) == {"a": sent}
 
 
 @pytest.mark.parametrize(("typed", "cell"), [("1e400", float("inf")), ("\ud83d", "\ud83d")])

@@ -62,9 +62,8 @@ def test_a_picture_that_somebody_changed_is_sent_as_png():
     assert (read.format, read.size, read.getpixel((0, 0))) == ("PNG", (3, 2), (255, 0, 0))
 
 
-@pytest.mark.parametrize(
-    ("name", "schema", "start"),
-    [
+def test_bytes_are_written_as_the_schema_says(subtests):
+    for name, schema, start in [
         ("a", TEXT, "AAEC"),
         ("a", {**TEXT, "contentEncoding": "base64", "contentMediaType": "image/png"}, "AAEC"),
         ("a", {**TEXT, "format": "byte"}, "AAEC"),
@@ -75,10 +74,9 @@ def test_a_picture_that_somebody_changed_is_sent_as_png():
         ("imageUrl", TEXT, "data:"),
         ("image_base64", TEXT, "AAEC"),
         ("hourly", TEXT, "AAEC"),
-    ],
-)
-def test_bytes_are_written_as_the_schema_says(name, schema, start):
-    assert sent(b"\0\1\2", schema, name).startswith(start)
+    ]:
+        with subtests.test(name=name, schema=schema, start=start):
+            assert sent(b"\0\1\2", schema, name).startswith(start)
 
 
 def test_bytes_for_a_list_of_numbers_and_for_text():

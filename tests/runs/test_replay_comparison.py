@@ -52,9 +52,8 @@ def test_the_same_is_the_same_however_it_is_laid_out(value):
     assert compare(one, other, NOTHING).patch is None
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "same"),
-    [
+def test_what_is_the_same(subtests):
+    for one, other, same in [
         (record("a"), record("a"), True),
         (record("a"), record("b"), False),
         (record(""), record(None), True),  # files do not tell them apart
@@ -84,10 +83,9 @@ def test_the_same_is_the_same_however_it_is_laid_out(value):
         (record('{"a": 1e999}'), record('{"a": -1e999}'), False),  # no number of Python's
         (record("1" * 5000), record("2" * 5000), False),
         (record(structured=10**400), record(structured=0.5), False),
-    ],
-)
-def test_what_is_the_same(one, other, same):
-    assert (compare(one, other, NOTHING).patch is None) is same
+    ]:
+        with subtests.test(one=one, other=other, same=same):
+            assert (compare(one, other, NOTHING).patch is None) is same
 
 
 def test_a_long_list_is_compared_in_no_time():
@@ -207,9 +205,8 @@ SUM = 0.1 + 0.2
 ALL = {"unordered": ["/structured_result"]}
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "rules", "same", "used"),
-    [
+def test_rules_allow_what_they_say_and_are_named(subtests):
+    for one, other, rules, same, used in [
         (record(structured=SUM), record(structured=0.3), {"tolerance": 1e-9}, True, ["tolerance 1e-09"]),
         (record(structured=SUM), record(structured=0.3), {"tolerance": 1e-18}, False, []),
         (record(structured=1.0), record(structured=1.1), {"tolerance": 1e-9}, False, []),
@@ -232,16 +229,15 @@ ALL = {"unordered": ["/structured_result"]}
         (record("a\nb"), record("b\na"), {"unordered": ["/result"]}, True, ["unordered /result"]),
         (record(structured={"t": 1}), record(structured={"t": 2}), {"ignore": ["/t"]}, True, None),
         (record("a"), record("a"), {"ignore": ["/t"], "tolerance": 1e-9}, True, []),  # not needed
-    ],
-)  # fmt: skip
-def test_rules_allow_what_they_say_and_are_named(one, other, rules, same, used):
-    found = compare(one, other, ReplayRules.parse(**rules))
-    assert (found.patch is None) is same
-    if used is None:
-        assert found.used
-    else:
-        assert [str(rule) for rule in found.used] == used
-    assert (compare(one, other, NOTHING).patch is None) is (same and not found.used)
+    ]:
+        with subtests.test(one=one, other=other, rules=rules, same=same, used=used):
+            found = compare(one, other, ReplayRules.parse(**rules))
+            assert (found.patch is None) is same
+            if used is None:
+                assert found.used
+            else:
+                assert [str(rule) for rule in found.used] == used
+            assert (compare(one, other, NOTHING).patch is None) is (same and not found.used)
 
 
 def test_harmless_differences_are_called_so():
@@ -252,9 +248,8 @@ def test_harmless_differences_are_called_so():
     assert compare(record(structured=[1, 2]), record(structured=[1, 3]), NOTHING).would_allow == ()
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "rules"),
-    [
+def test_what_differs_between_two_calls_is_learned(subtests):
+    for first, second, rules in [
         (record("a"), record("a"), []),
         (record("At 12:01 in Rome"), record("At 12:02 in Rome"), [r"pattern At \d+:\d+ of t"]),
         (record("12:01 in Rome"), record("12:02 in Rome"), [r"pattern (?m)^\d+:\d+ of t"]),
@@ -274,14 +269,13 @@ def test_harmless_differences_are_called_so():
         (record(structured=SUM), record(structured=0.3), ["tolerance 1e-09 of t"]),
         (record(structured={}), record(structured={"~": 2}), ["volatile /structured_result/~0 of t"]),
         (record("a"), record(status=CallStatus.TOOL_ERROR, error="no"), []),  # its status is no noise
-    ],
-)
-def test_what_differs_between_two_calls_is_learned(first, second, rules):
-    first, second = (replace(one, tool_name="t") for one in (first, second))
-    found = learn(first, second)
-    assert [str(rule) for rule in found] == rules
-    if first.status is second.status:
-        assert compare(first, second, NOTHING.and_(found)).patch is None
+    ]:
+        with subtests.test(first=first, second=second, rules=rules):
+            first, second = (replace(one, tool_name="t") for one in (first, second))
+            found = learn(first, second)
+            assert [str(rule) for rule in found] == rules
+            if first.status is second.status:
+                assert compare(first, second, NOTHING.and_(found)).patch is None
 
 
 @given(VALUES, VALUES)

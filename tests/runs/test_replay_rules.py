@@ -36,9 +36,8 @@ def test_a_rule_is_about_the_tools_that_it_names():
     assert [rule.value for rule in rules.about("put", None)] == ["/b"]
 
 
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
+def test_what_is_no_file_of_rules_is_refused(subtests):
+    for text, why in [
         ("{", "f.json does not hold rules of a replay"),
         ("[]", 'it has no "replay_rules": 1'),
         ('{"replay_rules": 2, "rules": []}', 'it has no "replay_rules": 1'),
@@ -54,9 +53,8 @@ def test_a_rule_is_about_the_tools_that_it_names():
         ('{"replay_rules": 1, "rules": [{"tolerance": 2}]}', "less than 1"),
         ('{"replay_rules": 1, "rules": [{"tolerance": "x"}]}', "rule 1"),
         ('{"replay_rules": 1, "rules": ["x"]}', "rule 1"),
-    ],
-)
-def test_what_is_no_file_of_rules_is_refused(text, why):
-    with pytest.raises(SettingInvalid) as caught:
-        ReplayRules.of_json(text, "f.json")
-    assert why in str(caught.value)
+    ]:
+        with subtests.test(text=text, why=why):
+            with pytest.raises(SettingInvalid) as caught:
+                ReplayRules.of_json(text, "f.json")
+            assert why in str(caught.value)

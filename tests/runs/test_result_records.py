@@ -21,9 +21,8 @@ MANY = 300_000
 TWO = [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_records_in_text(subtests):
+    for text in [
         json.dumps(TWO),
         json.dumps({"result": TWO}),
         f"```json\n{json.dumps(TWO, indent=2)}\n```",
@@ -40,11 +39,10 @@ TWO = [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]
         "```sql\nSELECT a, b\n```\n\n| a | b |\n|---|---|\n| 1 | x |\n| 2 | y |",
         "\ufeffa,b\n1,x\n2,y\n",
         "a, b\n1, x\n2, y\n",
-    ],
-)
-def test_records_in_text(text):
-    assert records_of(None, text) == [("", TWO)]
-    assert records_of({"result": text}, text) == [("", TWO)]
+    ]:
+        with subtests.test(text=text):
+            assert records_of(None, text) == [("", TWO)]
+            assert records_of({"result": text}, text) == [("", TWO)]
 
 
 @pytest.mark.parametrize(
@@ -138,9 +136,8 @@ def test_a_line_that_is_no_json_keeps_its_place_and_its_text():
     ]
 
 
-@pytest.mark.parametrize(
-    ("text", "rows"),
-    [
+def test_tables_in_text_as_programs_write_them(subtests):
+    for text, rows in [
         ("p;q\n1,5;\n1.234,75;7\n", [{"p": 1.5, "q": None}, {"p": 1234.75, "q": 7}]),
         ("n;p\n1.234;0,5\n12;-2\n", [{"n": 1234, "p": 0.5}, {"n": 12, "p": -2.0}]),
         ("n;p\nx;1,234\ny;2,345\n", [{"n": "x", "p": "1,234"}, {"n": "y", "p": "2,345"}]),
@@ -154,22 +151,9 @@ def test_a_line_that_is_no_json_keeps_its_place_and_its_text():
             "| sku\\_id | at |\n|---|---|\n| 2\\*3 | C:\\dir \\n |\n",
             [{"sku_id": "2*3", "at": "C:\\dir \\n"}],
         ),
-    ],
-    ids=[
-        "comma",
-        "points",
-        "thousands",
-        "no comma",
-        "one row",
-        "index",
-        "twice",
-        "short row",
-        "of pandas",
-        "escaped",
-    ],
-)
-def test_tables_in_text_as_programs_write_them(text, rows):
-    assert records_of(None, text) == [("", rows)]
+    ]:
+        with subtests.test(text=text, rows=rows):
+            assert records_of(None, text) == [("", rows)]
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.support.plugin import REAL_KNIME
 from tests.screens.front_end import dialogs_in_browser
 from tests.support.dialogs import GONE, NODES, drawn, labelled, states
 from tests.support.host import get_host
+from tests.support.plugin import REAL_KNIME
 
 WIDTHS = (400, 900)
 #: KNIME's radio buttons complain about KNIME's error messages, in development only.

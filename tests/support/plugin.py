@@ -46,7 +46,7 @@ def pytest_load_initial_conftests():
 
 
 def pytest_ignore_collect(collection_path, config):
-    """With ``-m quick``, modules without that mark are not even imported, which takes longer than the tests."""
+    """With ``-m quick``, modules without that mark are not imported: it takes longer than the tests."""
     if config.option.markexpr != "quick" or not collection_path.name.startswith("test_"):
         return None
     return True if "pytest.mark.quick" not in collection_path.read_text(encoding="utf-8") else None

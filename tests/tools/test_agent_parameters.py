@@ -34,16 +34,19 @@ def through(schema, arguments):
     return arguments_given(parameters, variables)
 
 
-@pytest.mark.parametrize("name", HARD)
-def test_every_parameter_has_a_name_that_knime_takes_and_a_schema_that_is_one(name):
-    parameters = agent_parameters(tool(HARD[name]))
-    names = [own.knime_name for own in parameters]
-    assert len(set(names)) == len(names)
-    assert [own for own in names if not KNIME_NAME.fullmatch(own)] == []
-    assert agent_parameters(tool(HARD[name])) == parameters
-    for own in parameters:
-        jsonschema_rs.meta.validate({"$schema": "https://json-schema.org/draft/2020-12/schema", **own.shown})
-        assert json.loads(json.dumps(own.shown)) == own.shown
+def test_every_parameter_has_a_name_that_knime_takes_and_a_schema_that_is_one(subtests):
+    for name in HARD:
+        with subtests.test(name=name):
+            parameters = agent_parameters(tool(HARD[name]))
+            names = [own.knime_name for own in parameters]
+            assert len(set(names)) == len(names)
+            assert [own for own in names if not KNIME_NAME.fullmatch(own)] == []
+            assert agent_parameters(tool(HARD[name])) == parameters
+            for own in parameters:
+                jsonschema_rs.meta.validate(
+                    {"$schema": "https://json-schema.org/draft/2020-12/schema", **own.shown}
+                )
+                assert json.loads(json.dumps(own.shown)) == own.shown
 
 
 @pytest.mark.parametrize(

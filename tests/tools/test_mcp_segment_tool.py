@@ -349,16 +349,17 @@ def test_our_nodes_read_the_marker(host, serve, provided, tmp_path):
     assert server.arrived == [{"a": "x"}]
 
 
-@pytest.mark.parametrize("name", HARD)
-def test_a_cell_of_any_schema_is_one_that_knime_loads(name):
-    tool = MCPTool("t", "Does it", HARD[name], "https://h/mcp", "t")
-    cell = tool_cell(tool, "t", TIMES)
-    segment = read_segment(cell.store)
-    assert [own for own in segment.workflow.problems if own.severity == "error"] == []
-    assert len(segment.workflow.nodes) == len(agent_parameters(tool)) + 1
-    assert list(json.loads(cell.parameter_schema or "{}")) == [
-        own.knime_name for own in agent_parameters(tool)
-    ]
+def test_a_cell_of_any_schema_is_one_that_knime_loads(subtests):
+    for name in HARD:
+        with subtests.test(name=name):
+            tool = MCPTool("t", "Does it", HARD[name], "https://h/mcp", "t")
+            cell = tool_cell(tool, "t", TIMES)
+            segment = read_segment(cell.store)
+            assert [own for own in segment.workflow.problems if own.severity == "error"] == []
+            assert len(segment.workflow.nodes) == len(agent_parameters(tool)) + 1
+            assert list(json.loads(cell.parameter_schema or "{}")) == [
+                own.knime_name for own in agent_parameters(tool)
+            ]
 
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])

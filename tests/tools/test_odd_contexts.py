@@ -80,17 +80,18 @@ def test_every_setting_has_a_label_and_says_what_to_do(host, node):
         assert len(setting["description"]) > 30, key
 
 
-@pytest.mark.parametrize("table", TABLES)
-@pytest.mark.parametrize("node", NODES)
-def test_a_dialog_opens_whatever_is_connected(host, node, table):
-    schema = host.table(TABLES[table]).schema
-    inputs = [{"table": schema, "group": [schema, schema]}.get(kind) for kind in NODES[node]]
-    fresh = host.dialog(node)["data"]
-    credentials = dict.fromkeys((XML, "<none>", "", " "), ("user", SECRET))
-    dialog = host.dialog(node, inputs, credentials=credentials, flow_variables=VARIABLES)
-    assert SECRET not in json.dumps(dialog)
-    assert json.loads(json.dumps(dialog["data"])) == fresh
-    assert host.dialog(node)["data"] == fresh
+def test_a_dialog_opens_whatever_is_connected(subtests, host):
+    for table in TABLES:
+        for node in NODES:
+            with subtests.test(table=table, node=node):
+                schema = host.table(TABLES[table]).schema
+                inputs = [{"table": schema, "group": [schema, schema]}.get(kind) for kind in NODES[node]]
+                fresh = host.dialog(node)["data"]
+                credentials = dict.fromkeys((XML, "<none>", "", " "), ("user", SECRET))
+                dialog = host.dialog(node, inputs, credentials=credentials, flow_variables=VARIABLES)
+                assert SECRET not in json.dumps(dialog)
+                assert json.loads(json.dumps(dialog["data"])) == fresh
+                assert host.dialog(node)["data"] == fresh
 
 
 @pytest.mark.parametrize("node", NODES)
@@ -108,12 +109,13 @@ def test_what_a_dialog_offers_has_no_choice_twice(host, node):
 NOT_CHOSEN = (None, "<none>", "")
 
 
-@pytest.mark.parametrize("node", NODES)
-@pytest.mark.parametrize("version", ["0.1.0", None])
-def test_settings_of_other_versions_are_loaded(host, node, version):
-    fresh = host.dialog(node)["data"]
-    newer = {"model": {**fresh["model"], "setting_of_a_later_version": 1}}
-    assert host.load_parameters(node, newer, version) == fresh
+def test_settings_of_other_versions_are_loaded(subtests, host):
+    for node in NODES:
+        for version in ["0.1.0", None]:
+            with subtests.test(node=node, version=version):
+                fresh = host.dialog(node)["data"]
+                newer = {"model": {**fresh["model"], "setting_of_a_later_version": 1}}
+                assert host.load_parameters(node, newer, version) == fresh
 
 
 @pytest.mark.parametrize("saved", NOT_CHOSEN)
@@ -132,14 +134,15 @@ def test_a_table_of_servers_without_texts(provide, table, message):
     assert "addresses" in text
 
 
-@pytest.mark.parametrize("setting", ["server_url_column", "credentials_column", "prefix_column"])
-@pytest.mark.parametrize("column", ["n", "d", "b", "l"])
-def test_a_column_of_servers_that_a_flow_variable_names_and_holds_no_texts(provide, setting, column, message):
-    servers = {"url": ["http://127.0.0.1:9/mcp"], "n": [1], "d": [0.5], "b": [True], "l": [["x"]]}
-    settings = {"server_url_column": "url", setting: column}
-    text = message(provide(servers, execute=False, **settings))
-    assert f"'{column}' of the Servers table holds no texts" in text
-    assert "choose a String column" in text
+def test_a_column_of_servers_that_a_flow_variable_names_and_holds_no_texts(subtests, provide, message):
+    for setting in ["server_url_column", "credentials_column", "prefix_column"]:
+        for column in ["n", "d", "b", "l"]:
+            with subtests.test(setting=setting, column=column):
+                servers = {"url": ["http://127.0.0.1:9/mcp"], "n": [1], "d": [0.5], "b": [True], "l": [["x"]]}
+                settings = {"server_url_column": "url", setting: column}
+                text = message(provide(servers, execute=False, **settings))
+                assert f"'{column}' of the Servers table holds no texts" in text
+                assert "choose a String column" in text
 
 
 def test_columns_of_servers_without_any_value(provide):

@@ -106,9 +106,8 @@ def test_entries_are_json_that_others_can_read():
     assert [json.loads(entry).get("name") for entry in encode_choices([SEARCH])] == [None, "search"]
 
 
-@pytest.mark.parametrize(
-    ("schema", "text"),
-    [
+def test_a_signature_lists_required_parameters_first_with_their_types(subtests):
+    for schema, text in [
         ({}, ""),
         ({"properties": {"a": {"type": "string"}}}, "a?: string"),
         ({"properties": {"a": {}, "b": {"type": "integer"}}, "required": ["b"]}, "b: integer, a?: any"),
@@ -133,10 +132,9 @@ def test_entries_are_json_that_others_can_read():
             {"properties": {str(i): {} for i in range(20)}},
             ", ".join(f"{i}?: any" for i in range(12)) + ", … 8 more",
         ),
-    ],
-)
-def test_a_signature_lists_required_parameters_first_with_their_types(schema, text):
-    assert signature(schema) == text
+    ]:
+        with subtests.test(schema=schema, text=text):
+            assert signature(schema) == text
 
 
 def test_alternatives_of_alternatives_end():

@@ -1,7 +1,5 @@
 """A tool as a component: a typed setting for each parameter, made by the Provider, too."""
 
-import pytest
-
 from knime_mcp.knwf import (
     CONFIGURATION_FACTORIES,
     NativeNode,
@@ -60,9 +58,8 @@ def test_a_setting_for_each_parameter_with_type_and_default():
     assert "What to look for (string)" in found["query"].description
 
 
-@pytest.mark.parametrize(
-    ("schema", "required", "expected"),
-    [
+def test_the_kind_of_a_setting(subtests):
+    for schema, required, expected in [
         ({"enum": ["a", "b"]}, False, {"kind": "choice", "value": "", "choices": ("", "a", "b")}),
         (
             {"anyOf": [{"const": 1}, {"const": 2}]},
@@ -92,17 +89,16 @@ def test_a_setting_for_each_parameter_with_type_and_default():
         ({"type": "object"}, True, {"kind": "string", "multi_line": True}),
         ({}, True, {"kind": "string", "multi_line": True}),
         ({"type": "boolean"}, False, {"kind": "string", "pattern": "(true|false)?"}),
-    ],
-)
-def test_the_kind_of_a_setting(schema, required, expected):
-    root = {
-        "type": "object",
-        "properties": {"x": schema},
-        "required": ["x"] if required else [],
-        "$defs": {"Color": {"type": "string", "enum": ["red", "green"]}},
-    }
-    found = widgets(root)["x"]
-    assert {name: getattr(found, name) for name in expected} == expected
+    ]:
+        with subtests.test(schema=schema, required=required, expected=expected):
+            root = {
+                "type": "object",
+                "properties": {"x": schema},
+                "required": ["x"] if required else [],
+                "$defs": {"Color": {"type": "string", "enum": ["red", "green"]}},
+            }
+            found = widgets(root)["x"]
+            assert {name: getattr(found, name) for name in expected} == expected
 
 
 def test_the_component_has_title_description_icon_and_two_outputs():

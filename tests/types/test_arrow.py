@@ -180,9 +180,8 @@ def test_a_missing_field_names_row_and_field(field, name, value):
     assert (caught.value.field, caught.value.row) == (name, "1")
 
 
-@pytest.mark.parametrize(
-    ("tool", "field", "name", "attribute"),
-    [
+def test_malformed_json_names_row_and_field_where_it_is_used(subtests):
+    for tool, field, name, attribute in [
         (MCP, 3, "parameter_schema", "parameter_schema"),
         (MCP, 5, "output_spec", "output_schema"),
         (MCP, 5, "output_spec", "annotations"),
@@ -190,18 +189,17 @@ def test_a_missing_field_names_row_and_field(field, name, value):
         (WORKFLOW, 3, "parameter_schema", "parameter_schema"),
         (WORKFLOW, 4, "input_spec", "input_ports"),
         (WORKFLOW, 5, "output_spec", "output_ports"),
-    ],
-)
-@pytest.mark.parametrize("text", ["{x", '"text"', "[1]", '{"title": 1, "outputSchema": []}'])
-def test_malformed_json_names_row_and_field_where_it_is_used(tool, field, name, attribute, text):
-    if field == 3 and text.startswith('{"'):
-        text = "[]"
-    good, bad = decode_tools(with_field(field, text, tool), rows=["A", "B"])
-    assert good == tool
-    with pytest.raises(ToolFormatError, match=rf"field {name} .*row B") as caught:
-        getattr(bad, attribute)
-    assert (caught.value.field, caught.value.row, caught.value.tool) == (name, "B", tool.name)
-    assert repr(bad), "a tool that cannot be read can still be shown"
+    ]:
+        for text in ["{x", '"text"', "[1]", '{"title": 1, "outputSchema": []}']:
+            with subtests.test(tool=tool, field=field, name=name, attribute=attribute, text=text):
+                if field == 3 and text.startswith('{"'):
+                    text = "[]"
+                good, bad = decode_tools(with_field(field, text, tool), rows=["A", "B"])
+                assert good == tool
+                with pytest.raises(ToolFormatError, match=rf"field {name} .*row B") as caught:
+                    getattr(bad, attribute)
+                assert (caught.value.field, caught.value.row, caught.value.tool) == (name, "B", tool.name)
+                assert repr(bad), "a tool that cannot be read can still be shown"
 
 
 def test_a_malformed_route_names_the_row():

@@ -1,6 +1,5 @@
 import re
 
-import pytest
 from hypothesis import given
 
 from knime_mcp.types.texts import definition_digest
@@ -31,9 +30,8 @@ def test_the_order_of_keys_does_not_change_a_digest(schema):
     assert definition_digest(**DEFINITION | {"input_schema": backwards}) == digest
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
+def test_every_part_counts(subtests):
+    for change in [
         {"name": "Search"},
         {"title": "search"},
         {"title": None},
@@ -46,8 +44,6 @@ def test_the_order_of_keys_does_not_change_a_digest(schema):
         {"annotations": {}},
         {"annotations": None},
         {"title": "Finds things", "description": "Search"},
-    ],
-    ids=str,
-)
-def test_every_part_counts(change):
-    assert definition_digest(**DEFINITION | change) != definition_digest(**DEFINITION)
+    ]:
+        with subtests.test(change=change):
+            assert definition_digest(**DEFINITION | change) != definition_digest(**DEFINITION)

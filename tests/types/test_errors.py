@@ -41,22 +41,20 @@ def test_the_list_above_is_complete():
     assert {type(error) for error in ONE_OF_EACH} == public
 
 
-@pytest.mark.parametrize(
-    ("place", "text"),
-    [
+def test_messages_read_as_sentences(subtests):
+    for place, text in [
         ({}, "it broke."),
         ({"fix": "Mend it"}, "it broke. Mend it."),
         ({"fix": "Mend it!"}, "it broke. Mend it!"),
         ({"server": "https://h/mcp"}, "it broke (server https://h/mcp)."),
         ({"server": "stdio:files", "tool": "t"}, "it broke (server stdio:files, tool t)."),
         ({"row": "Row0", "tool": "t", "fix": "Mend it."}, "it broke (tool t, row Row0). Mend it."),
-    ],
-)
-@pytest.mark.parametrize("what", ["it broke", "it broke.", "it broke. "])
-def test_messages_read_as_sentences(what, place, text):
-    error = e.SettingInvalid(what, setting="x", **place)
-    assert error.sentence == text
-    assert str(error) == f"{text} [KMCP-SETTING]"
+    ]:
+        for what in ["it broke", "it broke.", "it broke. "]:
+            with subtests.test(place=place, text=text, what=what):
+                error = e.SettingInvalid(what, setting="x", **place)
+                assert error.sentence == text
+                assert str(error) == f"{text} [KMCP-SETTING]"
 
 
 def test_the_code_of_the_cause_says_more():

@@ -46,9 +46,8 @@ def test_fields_that_do_not_apply_may_be_left_out():
     assert from_json_text('{"tool_type": 0, "name": "n"}') == WorkflowTool("n", "", "")
 
 
-@pytest.mark.parametrize(
-    ("text", "field", "why"),
-    [
+def test_malformed_text_names_row_and_field(subtests):
+    for text, field, why in [
         ("", "tool_type", "not JSON"),
         ("{x", "tool_type", "not JSON"),
         ("[" * 100_000, "tool_type", "too deep"),
@@ -69,9 +68,8 @@ def test_fields_that_do_not_apply_may_be_left_out():
         ('{"tool_type": 1, "name": "n"}', "server_uri", "missing"),
         ('{"tool_type": 1, "name": "n", "url": "x"}', "url", "unknown field 'url'"),
         ('{"tool_type": 0, "name": "n", "parameter_schema": {}}', "parameter_schema", "must be text"),
-    ],
-)
-def test_malformed_text_names_row_and_field(text, field, why):
-    with pytest.raises(ToolFormatError, match=why) as caught:
-        from_json_text(text, row="Row7")
-    assert (caught.value.field, caught.value.row) == (field, "Row7")
+    ]:
+        with subtests.test(text=text, field=field, why=why):
+            with pytest.raises(ToolFormatError, match=why) as caught:
+                from_json_text(text, row="Row7")
+            assert (caught.value.field, caught.value.row) == (field, "Row7")

@@ -10,9 +10,8 @@ TAGS = "".join(chr(0xE0000 + ord(c)) for c in "do evil")
 SELECTORS = "".join(chr(0xFE00 + b) if b < 16 else chr(0xE0100 + b - 16) for b in b"do evil")
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
+def test_hidden_characters_become_visible_escapes(subtests):
+    for text, shown in [
         ("plain", "plain"),
         ("line\nand\ttab", "line\nand\ttab"),
         ("zero\u200bwidth", r"zero\u{200b}width"),
@@ -29,10 +28,9 @@ SELECTORS = "".join(chr(0xFE00 + b) if b < 16 else chr(0xE0100 + b - 16) for b i
         ("🏴\U000e007f", r"🏴\u{e007f}"),
         ("🏴\U000e0067\U000e0062\U000e007f\U000e0067", "🏴\U000e0067\U000e0062\U000e007f" + r"\u{e0067}"),
         ("🏴" + 7 * "\U000e0067" + "\U000e007f", "🏴" + 7 * r"\u{e0067}" + r"\u{e007f}"),
-    ],
-)
-def test_hidden_characters_become_visible_escapes(text, shown):
-    assert visible(text) == shown
+    ]:
+        with subtests.test(text=text, shown=shown):
+            assert visible(text) == shown
 
 
 @pytest.mark.parametrize(

@@ -74,9 +74,8 @@ def test_what_people_paste_is_understood():
     assert ServerRoute.parse("https://h/mcp#credential=&transport=auto").credential is None
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
+def test_what_cannot_work_is_refused(subtests):
+    for text, message in [
         ("", "is empty"),
         ("   ", "is empty"),
         ("host/mcp", "does not start with http"),
@@ -101,17 +100,15 @@ def test_what_people_paste_is_understood():
         ("https://host/#send_credentials_as=x", "no possible value of send_credentials_as"),
         ("https://host/#header=:x", "name of a header"),
         ("https://host/#header=X-A:a%0Ab", "line break"),
-    ],
-)
-def test_what_cannot_work_is_refused(text, message):
-    with pytest.raises(SettingInvalid, match=re.escape(message)) as caught:
-        ServerRoute.parse(text)
-    assert caught.value.fix, "every error says what to do"
+    ]:
+        with subtests.test(text=text, message=message):
+            with pytest.raises(SettingInvalid, match=re.escape(message)) as caught:
+                ServerRoute.parse(text)
+            assert caught.value.fix, "every error says what to do"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_secrets_are_refused_and_never_shown(subtests):
+    for text in [
         "https://user:S3CRET@host/mcp",
         "https://S3CRET@host/mcp",
         "https://host/?api_key=S3CRET",
@@ -129,13 +126,12 @@ def test_what_cannot_work_is_refused(text, message):
         "ftp://user:S3CRET@host/",
         "https://user:S3CRET@host:port/",
         "https://host/?S3CRET#x",
-    ],
-)
-def test_secrets_are_refused_and_never_shown(text):
-    with pytest.raises(SettingInvalid) as caught:
-        ServerRoute.parse(text)
-    assert "S3CRET" not in str(caught.value) + repr(vars(caught.value))
-    assert caught.value.__cause__ is None
+    ]:
+        with subtests.test(text=text):
+            with pytest.raises(SettingInvalid) as caught:
+                ServerRoute.parse(text)
+            assert "S3CRET" not in str(caught.value) + repr(vars(caught.value))
+            assert caught.value.__cause__ is None
 
 
 @pytest.mark.parametrize(

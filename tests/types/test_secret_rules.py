@@ -29,9 +29,8 @@ def gone(_):
     return "⊘"
 
 
-@pytest.mark.parametrize(
-    "name",
-    words(
+def test_names_of_secrets(subtests):
+    for name in words(
         "password passwd pwd secret token api_key apiKey apikey API-KEY X-Api-Key authorization",
         "access_key accessKey private_key privateKey passphrase db_password dbPassword userpassword",
         "Benutzerpasswort Passwort kennwort mot_de_passe motDePasse mdp contraseña Contraseña contrasena",
@@ -40,25 +39,22 @@ def gone(_):
         "AWS_SECRET_ACCESS_KEY GITHUB_TOKEN token_value secrets credentials auth access_tokens api_keys",
         "jwt secret_id şifre jelszó salasana كلمة_المرور mật_khẩu cookie passcode signing.key",
         "password[0] userPassword_old",
-    ),
-)
-def test_names_of_secrets(name):
-    assert is_secret_name(name)
+    ):
+        with subtests.test(name=name):
+            assert is_secret_name(name)
 
 
-@pytest.mark.parametrize(
-    "name",
-    words(
+def test_names_that_only_look_like_it(subtests):
+    for name in words(
         "max_tokens token_count next_page_token nextPageToken pageToken page_token cursor tokenizer",
         "secretary password_policy tokens primary_key public_key key sort_key token_address token_symbol",
         "token_type token_url password_length passport passenger bypass compass author authority",
         "authentication_method auth_type continuation_token idempotency_key secret_name access_key_id",
         "tokenize cookie_policy input_tokens pwd_path title LOG_LEVEL progressToken id name keyboard",
         "monkey parola pin",
-    ),
-)
-def test_names_that_only_look_like_it(name):
-    assert not is_secret_name(name)
+    ):
+        with subtests.test(name=name):
+            assert not is_secret_name(name)
 
 
 @pytest.mark.parametrize("name", ["", "_", "1", "\0", "p" * 100_000, "🔑", "\ud800"])
@@ -79,24 +75,21 @@ def test_a_pin_is_text():
     assert not is_secret_member("pin", 13)  # of a board
 
 
-@pytest.mark.parametrize(
-    "word",
-    words(
+def test_words_never_stand_out(subtests):
+    for word in words(
         "test 1234 wrong error password latest text list hunter2 Summer2026 2026 20260131 test-server-1",
         "development production-eu-1 application/json /home/anna/projects",
         "https://api.example.com/v1/items anna@example.com 4929123456781234567 aaaaaaaaaaaaaaaaaaaaaaaaa",
         "2026-01-31 true null",
-    ),
-)
-def test_words_never_stand_out(word):
-    assert not stands_out(word)
-    for text in (word, f"a {word} b", json.dumps([{word: word}]), json.dumps({"a": [word, 1234]})):
-        assert KnownSecrets([word]).in_data(text, gone) is text
+    ):
+        with subtests.test(word=word):
+            assert not stands_out(word)
+            for text in (word, f"a {word} b", json.dumps([{word: word}]), json.dumps({"a": [word, 1234]})):
+                assert KnownSecrets([word]).in_data(text, gone) is text
 
 
-@pytest.mark.parametrize(
-    "secret",
-    [
+def test_long_or_random_secrets_stand_out(subtests):
+    for secret in [
         *("x7Gk29Qp", "P@ssw0rd", "correct-horse-battery-staple", "c4n4ry-5ecret-v4lue", "tok-4f9d2c71ab"),
         *(
             "ghp_16C7e42F292c6912E7710c838347Ae178B4a",
@@ -104,10 +97,9 @@ def test_words_never_stand_out(word):
             "two  blanks and 'x'",
         ),
         *("postgres://anna:hunter2@db.example.com/x", "kX9#mP2$vL5n", "eyJhbGciOiJIUzI1NiJ9.e30.abc"),
-    ],
-)
-def test_long_or_random_secrets_stand_out(secret):
-    assert stands_out(secret)
+    ]:
+        with subtests.test(secret=secret):
+            assert stands_out(secret)
 
 
 SPELLINGS = {
@@ -133,23 +125,25 @@ SPELLINGS = {
 }
 
 
-@pytest.mark.parametrize("text", SPELLINGS.values(), ids=SPELLINGS)
-def test_known_spellings_count_as_the_secret(text):
-    known = KnownSecrets([SECRET])
-    for around in (text, f"you sent {text}!", f"<{text}>"):
-        assert text not in known.in_data(around, gone)
-        assert "⊘" in known.in_data(around, gone)
-        assert text not in known.in_text(around, gone)
-    assert known.in_data({"a": [text]}, gone) != {"a": [text]}
+def test_known_spellings_count_as_the_secret(subtests):
+    for text in SPELLINGS.values():
+        with subtests.test(text=text):
+            known = KnownSecrets([SECRET])
+            for around in (text, f"you sent {text}!", f"<{text}>"):
+                assert text not in known.in_data(around, gone)
+                assert "⊘" in known.in_data(around, gone)
+                assert text not in known.in_text(around, gone)
+            assert known.in_data({"a": [text]}, gone) != {"a": [text]}
 
 
-@pytest.mark.parametrize("before", ["", "x", "anna:", "any name:"])
-@pytest.mark.parametrize("after", ["", "y", "zz"])
-def test_base64_of_something_with_the_secret(before, after):
-    encoded = base64.b64encode(f"{before}{SECRET}{after}".encode()).decode()
-    left = KnownSecrets([SECRET]).in_data(encoded, gone)
-    assert "⊘" in left
-    assert len(left) <= len(encoded) - len(SECRET)
+def test_base64_of_something_with_the_secret(subtests):
+    for before in ["", "x", "anna:", "any name:"]:
+        for after in ["", "y", "zz"]:
+            with subtests.test(before=before, after=after):
+                encoded = base64.b64encode(f"{before}{SECRET}{after}".encode()).decode()
+                left = KnownSecrets([SECRET]).in_data(encoded, gone)
+                assert "⊘" in left
+                assert len(left) <= len(encoded) - len(SECRET)
 
 
 def test_json_text_stays_json_and_only_its_texts_change():

@@ -19,9 +19,8 @@ WORKFLOW = WorkflowTool("search", "", {})
 
 
 @pytest.mark.requirement("T54")
-@pytest.mark.parametrize(
-    ("tools", "name", "found"),
-    [
+def test_a_tool_is_found_by_every_name_it_has(subtests):
+    for tools, name, found in [
         ([ONE], "search", ONE),
         ([ONE], " search ", ONE),
         ([ONE], "Row0", ONE),
@@ -35,15 +34,13 @@ WORKFLOW = WorkflowTool("search", "", {})
         ([PREFIXED, tool("find")], "find", tool("find")),
         ([tool("Row1"), TWO], "Row1", tool("Row1")),
         ([None, ONE], "search", ONE),
-    ],
-)
-def test_a_tool_is_found_by_every_name_it_has(tools, name, found):
-    assert ToolLookup(tools, [f"Row{i}" for i in range(len(tools))]).find(name) == found
+    ]:
+        with subtests.test(tools=tools, name=name, found=found):
+            assert ToolLookup(tools, [f"Row{i}" for i in range(len(tools))]).find(name) == found
 
 
-@pytest.mark.parametrize(
-    ("tools", "name", "said"),
-    [
+def test_a_name_of_no_tool_or_of_several_says_what_to_write(subtests):
+    for tools, name, said in [
         ([ONE, TWO], "search", ("search @ one.test", "search @ two.test")),
         ([ONE, WORKFLOW], "search", ("search @ one.test", "search @ workflow")),
         ([tool("a", remote="x"), tool("b", remote="x")], "x", ("a", "b")),
@@ -54,14 +51,13 @@ def test_a_tool_is_found_by_every_name_it_has(tools, name, found):
         ([], "search", ()),
         ([ONE], "", ()),
         ([None], "Row0", ()),
-    ],
-)
-def test_a_name_of_no_tool_or_of_several_says_what_to_write(tools, name, said):
-    with pytest.raises(ToolNotFound) as caught:
-        ToolLookup(tools, [f"Row{i}" for i in range(len(tools))]).find(name)
-    assert caught.value.suggestions == said
-    assert all(repr(text) in str(caught.value) for text in said)
-    assert caught.value.fix
+    ]:
+        with subtests.test(tools=tools, name=name, said=said):
+            with pytest.raises(ToolNotFound) as caught:
+                ToolLookup(tools, [f"Row{i}" for i in range(len(tools))]).find(name)
+            assert caught.value.suggestions == said
+            assert all(repr(text) in str(caught.value) for text in said)
+            assert caught.value.fix
 
 
 def test_what_is_suggested_can_be_found():

@@ -1,13 +1,10 @@
 """What scalars without quotes mean in YAML 1.2."""
 
-import pytest
-
 from knime_mcp.yaml_text import core_scalar
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
+def test_plain_scalars(subtests):
+    for text, value in [
         ("yes", "yes"),
         ("off", "off"),
         ("010", 10),
@@ -32,8 +29,7 @@ from knime_mcp.yaml_text import core_scalar
         ("1e999", "1e999"),
         ("9" * 5000, "9" * 5000),
         ("=", "="),
-    ],
-)
-def test_plain_scalars(text, value):
-    found = core_scalar(text)
-    assert (found, type(found)) == (value, type(value))
+    ]:
+        with subtests.test(text=text, value=value):
+            found = core_scalar(text)
+            assert (found, type(found)) == (value, type(value))

@@ -119,9 +119,8 @@ def test_windows_line_ends_stay():
     assert "\n" not in new.replace("\r\n", "")
 
 
-@pytest.mark.parametrize(
-    ("text", "change", "wanted"),
-    [
+def test_small_texts(subtests):
+    for text, change, wanted in [
         ("a: &x {b: 1}\nc: *x\n", lambda data: data.update(c={"b": 2}), "a: &x {b: 1}\nc: {b: 2}\n"),
         ("a: &x {b: 1}\nc:\n  <<: *x\n  d: 1\n", lambda data: data["c"].update(b=2), None),
         ("a:\nb: 1\n", lambda data: data.update(a="x"), "a: x\nb: 1\n"),
@@ -139,12 +138,11 @@ def test_windows_line_ends_stay():
         ("- '' # c\n", lambda data: data.__setitem__(0, {"a": "b" * 80}), f"- # c\n  a: {'b' * 80}\n"),
         ("- a: 1\n  b: 2\n", lambda data: data[0].pop("a"), "- b: 2\n"),
         ("a: {b: 1}\n", lambda data: data["a"].clear(), "a: {}\n"),
-    ],
-)
-def test_small_texts(text, change, wanted):
-    _, new = changed(text, change)
-    assert wanted is None or new == wanted
-    assert new.count("#") == text.count("#")
+    ]:
+        with subtests.test(text=text, change=change, wanted=wanted):
+            _, new = changed(text, change)
+            assert wanted is None or new == wanted
+            assert new.count("#") == text.count("#")
 
 
 @pytest.mark.parametrize(

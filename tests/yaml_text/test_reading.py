@@ -78,9 +78,8 @@ def test_an_anchor_may_be_set_anew():
     assert read("- &a 1\n- *a\n- &a 2\n- *a\n", RULES).data == [1, 1, 2, 2]
 
 
-@pytest.mark.parametrize(
-    ("text", "data"),
-    [
+def test_texts_that_are_yaml(subtests):
+    for text, data in [
         ("{a: why?, b: 1}", {"a": "why?", "b": 1}),
         ("a:\t1\t# one", {"a": 1}),
         ("a: 1\n\t\nb:\n  - 2\n \t # c\n\t# d\n  - 3\n", {"a": 1, "b": [2, 3]}),
@@ -104,11 +103,10 @@ def test_an_anchor_may_be_set_anew():
         ("text: |\n  two\n  lines\n", {"text": "two\nlines\n"}),
         ('["\\uD83D\\ude00\\ud83d\\ude01", "\\u00e9"]', ["\U0001f600\U0001f601", "é"]),
         ('a: \\ud83d\\ude00\nb: "\\ud83d\\ude00"', {"a": "\\ud83d\\ude00", "b": "\U0001f600"}),
-    ],
-)
-def test_texts_that_are_yaml(text, data):
-    found = read(text, RULES)
-    assert (found.data, found.problems) == (data, ())
+    ]:
+        with subtests.test(text=text, data=data):
+            found = read(text, RULES)
+            assert (found.data, found.problems) == (data, ())
 
 
 def test_mistakes_that_leave_the_rest_readable():
@@ -127,9 +125,8 @@ def test_merge_keys_that_are_not_wanted_are_a_mistake():
     assert [problem.message for problem in found.problems] == ["merge keys (<<) are not supported"]
 
 
-@pytest.mark.parametrize(
-    ("text", "line", "column", "said"),
-    [
+def test_texts_that_cannot_be_read(subtests):
+    for text, line, column, said in [
         ("a: b: c", 1, 5, "this is not valid YAML"),
         ("a:\n\tb: 1", 2, 1, "this is not valid YAML"),
         ("a: [1,\n", 1, 7, "this is not valid YAML"),
@@ -142,14 +139,13 @@ def test_merge_keys_that_are_not_wanted_are_a_mistake():
         ("a: *anchor-b", 1, 4, "'&anchor-b'"),
         ("[" * 900, 1, 202, "levels deep"),
         ("{a: " * 300 + "1" + "}" * 300, 1, 802, "levels deep"),
-    ],
-)
-def test_texts_that_cannot_be_read(text, line, column, said):
-    with pytest.raises(YamlError) as caught:
-        read(text, RULES)
-    (problem,) = caught.value.problems
-    assert said in problem.message
-    assert place(problem.position) == (line, column)
+    ]:
+        with subtests.test(text=text, line=line, column=column, said=said):
+            with pytest.raises(YamlError) as caught:
+                read(text, RULES)
+            (problem,) = caught.value.problems
+            assert said in problem.message
+            assert place(problem.position) == (line, column)
 
 
 @pytest.mark.parametrize("text", ["[" * 5000, "{a: " * 5000, "- " * 5000])
@@ -197,10 +193,11 @@ def test_aliases_cannot_nest_beyond_the_bound():
         read("\n".join(lines), RULES)
 
 
-@pytest.mark.parametrize("character", ["\x85", "\u2028", "\u2029"])
-@pytest.mark.parametrize("form", ["a: x{}y", 'a: "x{}y"', "a: 'x{}y'", "a: |-\n  x{}y", "{{a: x{}y}}"])
-def test_what_ends_lines_in_yaml_1_1_alone_is_text(character, form):
-    found = read(form.format(character) + "\nb: 1\n" * form.startswith("a"), RULES)
-    assert found.data["a"] == f"x{character}y"
-    if "b" in found.data:
-        assert found.at(("b",)).line == form.count("\n") + 2
+def test_what_ends_lines_in_yaml_1_1_alone_is_text(subtests):
+    for character in ["\x85", "\u2028", "\u2029"]:
+        for form in ["a: x{}y", 'a: "x{}y"', "a: 'x{}y'", "a: |-\n  x{}y", "{{a: x{}y}}"]:
+            with subtests.test(character=character, form=form):
+                found = read(form.format(character) + "\nb: 1\n" * form.startswith("a"), RULES)
+                assert found.data["a"] == f"x{character}y"
+                if "b" in found.data:
+                    assert found.at(("b",)).line == form.count("\n") + 2

@@ -90,9 +90,8 @@ def test_a_stream_where_a_whole_answer_was_asked_for():
     assert told(events) == ""
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
+def test_streams_are_read_however_they_are_written(subtests):
+    for body in [
         stream(piece({"content": "a\u2028b"}), piece({}, "stop")).replace(b"\n", b"\r\n"),
         b": hello\n\n: waiting\n\n" + stream(piece({"content": "a\u2028b"}, "stop")),
         b"\xef\xbb\xbf" + stream(piece({"content": "a\u2028b"}), piece({}, "stop"), end=b""),
@@ -107,23 +106,11 @@ def test_a_stream_where_a_whole_answer_was_asked_for():
             {"choices": [{"message": {"content": "a\u2028b"}, "finish_reason": "stop"}]},
         ),
         b"\n " + whole({"content": "a\u2028b"}),
-    ],
-    ids=[
-        "crlf",
-        "comments",
-        "no-end",
-        "no-blank-line",
-        "no-reason",
-        "pings",
-        "two-choices",
-        "all-again",
-        "json",
-    ],
-)
-@pytest.mark.parametrize("streamed", [True, False])
-def test_streams_are_read_however_they_are_written(body, streamed):
-    outcome, _, _ = play(body, streamed=streamed)
-    assert (outcome.text, outcome.error) == ("a\u2028b", None)
+    ]:
+        for streamed in [True, False]:
+            with subtests.test(body=body, streamed=streamed):
+                outcome, _, _ = play(body, streamed=streamed)
+                assert (outcome.text, outcome.error) == ("a\u2028b", None)
 
 
 @pytest.mark.parametrize(
@@ -179,26 +166,31 @@ def test_arguments_in_thousands_of_pieces():
     assert [request.arguments for request in requests] == [{"text": "é" * 60_000}]
 
 
-@pytest.mark.parametrize("streamed", [True, False])
-@pytest.mark.parametrize(
-    ("message", "text"),
-    [
-        ({"content": 42}, "42"),
-        ({"content": {"answer": [1]}}, '{"answer":[1]}'),
-        (
-            {"content": [{"type": "text", "text": None}, None, "a", {"type": "output_text", "text": "b"}]},
-            "ab",
-        ),
-        ({"role": "user", "content": "a"}, "a"),
-        ({"content": "a", "tool_calls": [None]}, "a"),
-        ({"content": "a", "tool_calls": {}}, "a"),
-        ({"content": "a", "function_call": None}, "a"),
-    ],
-)
-def test_content_of_odd_types_becomes_text(message, text, streamed):
-    for body in (whole(message, None), stream(piece(message, "stop"))):
-        outcome, _, _ = play(body, streamed=streamed)
-        assert (outcome.text, outcome.error) == (text, None)
+def test_content_of_odd_types_becomes_text(subtests):
+    for streamed in [True, False]:
+        for message, text in [
+            ({"content": 42}, "42"),
+            ({"content": {"answer": [1]}}, '{"answer":[1]}'),
+            (
+                {
+                    "content": [
+                        {"type": "text", "text": None},
+                        None,
+                        "a",
+                        {"type": "output_text", "text": "b"},
+                    ]
+                },
+                "ab",
+            ),
+            ({"role": "user", "content": "a"}, "a"),
+            ({"content": "a", "tool_calls": [None]}, "a"),
+            ({"content": "a", "tool_calls": {}}, "a"),
+            ({"content": "a", "function_call": None}, "a"),
+        ]:
+            with subtests.test(streamed=streamed, message=message, text=text):
+                for body in (whole(message, None), stream(piece(message, "stop"))):
+                    outcome, _, _ = play(body, streamed=streamed)
+                    assert (outcome.text, outcome.error) == (text, None)
 
 
 @pytest.mark.parametrize(
@@ -225,21 +217,19 @@ def test_tokens_that_are_counted_with_every_piece():
     assert play(stream(*pieces))[0].usage == TokenUsage(input=9, output=2, turns=1)
 
 
-@pytest.mark.parametrize("begun", [True, False])
-@pytest.mark.parametrize(
-    ("error", "kind"),
-    [
-        ({"error": {"message": "used up", "code": "insufficient_quota"}}, QuotaExceeded),
-        ({"error": {"message": "pay", "code": 402}}, QuotaExceeded),
-        ({"error": {"message": "who are you", "code": "401"}}, ModelLoginFailed),
-        ({"error": {"message": "maximum context length is 5"}}, ContextTooLong),
-        ({"object": "error", "message": "maximum context length is 5", "code": 400}, ContextTooLong),
-    ],
-)
-def test_errors_as_if_all_were_well(error, kind, begun):
-    body = stream(*([piece({"content": "I "})] if begun else []), error)
-    assert type(play(body)[0].error) is kind
-    assert type(play(json.dumps(error).encode())[0].error) is kind
+def test_errors_as_if_all_were_well(subtests):
+    for begun in [True, False]:
+        for error, kind in [
+            ({"error": {"message": "used up", "code": "insufficient_quota"}}, QuotaExceeded),
+            ({"error": {"message": "pay", "code": 402}}, QuotaExceeded),
+            ({"error": {"message": "who are you", "code": "401"}}, ModelLoginFailed),
+            ({"error": {"message": "maximum context length is 5"}}, ContextTooLong),
+            ({"object": "error", "message": "maximum context length is 5", "code": 400}, ContextTooLong),
+        ]:
+            with subtests.test(begun=begun, error=error, kind=kind):
+                body = stream(*([piece({"content": "I "})] if begun else []), error)
+                assert type(play(body)[0].error) is kind
+                assert type(play(json.dumps(error).encode())[0].error) is kind
 
 
 @pytest.mark.parametrize(

@@ -138,38 +138,36 @@ def test_a_conversation_with_tools_is_sent_in_the_protocols_form():
     assert json.loads(arguments) == {"self": 1, "config": None}
 
 
-@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
-@pytest.mark.parametrize(
-    ("wanted", "arguments", "error"),
-    [
-        (call("t", {"a": 1}), {"a": 1}, None),
-        (call("t", ""), {}, None),
-        (call("t", "null"), {}, None),
-        (call("t", '{"text": "two\nlines"}'), {"text": "two\nlines"}, None),
-        (call("t", "[1, 2]"), None, "must be a JSON object"),
-        (call("t", "17"), None, "must be a JSON object"),
-        (call("t", '"{}"'), {}, None),
-        (call("t", '"{"'), None, "not valid JSON"),
-        (call("t", '"text"'), None, "must be a JSON object"),
-        (call("t", '{"a": 1'), None, "not valid JSON"),
-        (call("t", "a=1"), None, "not valid JSON"),
-        (call(None, {"a": 1}), {"a": 1}, None),
-        (call("", "nope"), None, "not valid JSON"),
-    ],
-)
-def test_tool_calls_as_models_write_them(wanted, arguments, error, stream):
-    with ChatServer([calls(wanted, text="Well")]) as server:
-        model = model_at(server)
-        message = asked(model, on_text=(lambda _: None) if stream else None)
-    settled, [found] = settle(message, taken=set())
-    assert found.arguments == arguments
-    assert (found.error is None) == (error is None)
-    assert error is None or error in found.error
-    assert found.name == (wanted["function"]["name"] or "")
-    assert settled.content == "Well"
-    assert settled.tool_calls[0]["args"] == (arguments or {})
-    assert settled.tool_calls[0]["id"] == found.id == "call_1"
-    assert settled.invalid_tool_calls == []
+def test_tool_calls_as_models_write_them(subtests):
+    for stream in [False, True]:
+        for wanted, arguments, error in [
+            (call("t", {"a": 1}), {"a": 1}, None),
+            (call("t", ""), {}, None),
+            (call("t", "null"), {}, None),
+            (call("t", '{"text": "two\nlines"}'), {"text": "two\nlines"}, None),
+            (call("t", "[1, 2]"), None, "must be a JSON object"),
+            (call("t", "17"), None, "must be a JSON object"),
+            (call("t", '"{}"'), {}, None),
+            (call("t", '"{"'), None, "not valid JSON"),
+            (call("t", '"text"'), None, "must be a JSON object"),
+            (call("t", '{"a": 1'), None, "not valid JSON"),
+            (call("t", "a=1"), None, "not valid JSON"),
+            (call(None, {"a": 1}), {"a": 1}, None),
+            (call("", "nope"), None, "not valid JSON"),
+        ]:
+            with subtests.test(stream=stream, wanted=wanted, arguments=arguments, error=error):
+                with ChatServer([calls(wanted, text="Well")]) as server:
+                    model = model_at(server)
+                    message = asked(model, on_text=(lambda _: None) if stream else None)
+                settled, [found] = settle(message, taken=set())
+                assert found.arguments == arguments
+                assert (found.error is None) == (error is None)
+                assert error is None or error in found.error
+                assert found.name == (wanted["function"]["name"] or "")
+                assert settled.content == "Well"
+                assert settled.tool_calls[0]["args"] == (arguments or {})
+                assert settled.tool_calls[0]["id"] == found.id == "call_1"
+                assert settled.invalid_tool_calls == []
 
 
 def test_arguments_that_are_an_object_instead_of_its_text():

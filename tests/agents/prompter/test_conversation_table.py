@@ -270,9 +270,8 @@ def test_which_column_holds_the_conversation(host):
     assert default(text=["x"]) is None
 
 
-@pytest.mark.parametrize(
-    ("column", "text", "said"),
-    [
+def test_cells_that_cannot_be_read_name_the_row(subtests, host):
+    for column, text, said in [
         ("Role", "robot", "role is 'robot'"),
         ("Tool calls", "[1", "cannot be read"),
         ("Tool calls", '[{"id": "x"}]', "a tool call has no name"),
@@ -283,12 +282,11 @@ def test_which_column_holds_the_conversation(host):
         ("Content (JSON)", '["x"]', "holds no list of JSON objects"),
         ("Content (JSON)", "7", "holds no list of JSON objects"),
         ("Content (JSON)", "{", "cannot be read"),
-    ],
-)
-def test_cells_that_cannot_be_read_name_the_row(host, column, text, said):
-    cells = {"Role": ["ai"], "Said": ["x"], column: [text]}
-    with pytest.raises(MCPError, match=f"{said}.*row Row0"):
-        read_conversation(host.table(pa.table(cells)), "Said")
+    ]:
+        with subtests.test(column=column, text=text, said=said):
+            cells = {"Role": ["ai"], "Said": ["x"], column: [text]}
+            with pytest.raises(MCPError, match=f"{said}.*row Row0"):
+                read_conversation(host.table(pa.table(cells)), "Said")
 
 
 def test_two_columns_of_one_name():

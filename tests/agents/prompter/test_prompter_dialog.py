@@ -85,9 +85,8 @@ def test_keys_that_knimes_agent_prompter_has(configure):
     } == set(settings["errors"])
 
 
-@pytest.mark.parametrize(
-    ("inputs", "parameters", "said"),
-    [
+def test_settings_that_cannot_work_say_what_to_do(subtests, configure):
+    for inputs, parameters, said in [
         ({"tools": {"a": [1]}}, {}, "no tool column. Connect the Tools output of an MCP Tool Provider"),
         ({"tools": {"Tool (JSON)": ["x"]}}, {"tool_column": "b"}, "no column 'b'"),
         ({}, {"user_message": "  \n"}, "no prompt. Enter a question or task under 'User message'"),
@@ -111,13 +110,12 @@ def test_keys_that_knimes_agent_prompter_has(configure):
         ),
         ({}, {"rules": "never mind"}, "Line 1 of the rules for calls"),
         ({}, {"recursion_limit": -1}, "-1"),
-    ],
-)
-def test_settings_that_cannot_work_say_what_to_do(configure, inputs, parameters, said):
-    result = configure(**inputs, **parameters)
-    assert not result.ok
-    assert said in result.failure["message"]
-    assert result.failure["invalid_settings"]
+    ]:
+        with subtests.test(inputs=inputs, parameters=parameters, said=said):
+            result = configure(**inputs, **parameters)
+            assert not result.ok
+            assert said in result.failure["message"]
+            assert result.failure["invalid_settings"]
 
 
 def test_a_credential_of_the_model_that_is_not_there(host, model_of):

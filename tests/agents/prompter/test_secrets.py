@@ -70,11 +70,12 @@ WRITTEN = {
 }
 
 
-@pytest.mark.parametrize("how", WRITTEN)
-def test_a_secret_argument(how, run, script):
-    result, left = run(script(calls(WRITTEN[how]), says("done")))
-    assert result.ok, result.failure
-    assert [secret for secret in SECRETS for text in left if secret in text] == []
+def test_a_secret_argument(subtests, run, script):
+    for how in WRITTEN:
+        with subtests.test(how=how):
+            result, left = run(script(calls(WRITTEN[how]), says("done")))
+            assert result.ok, result.failure
+            assert [secret for secret in SECRETS for text in left if secret in text] == []
 
 
 def test_the_model_itself_remembers_the_secret_that_it_wrote(run, script, rows_of):

@@ -52,9 +52,8 @@ def test_a_rule_that_asks():
     assert VERDICTS[rule.verb](rule) == Ask("rule: ask delete_*")
 
 
-@pytest.mark.parametrize(
-    ("condition", "arguments", "fits"),
-    [
+def test_arguments_are_compared(subtests):
+    for condition, arguments, fits in [
         ("amount > 100", {"amount": 101}, True),
         ("amount > 100", {"amount": 100}, False),
         ("amount > 100", {"amount": "101"}, True),
@@ -79,11 +78,10 @@ def test_a_rule_that_asks():
         ("since >= 2026-01-01", {"since": "2026-03-01"}, True),
         ("amount > 1, mcp", {"amount": 2}, True),
         ("amount > 1, workflow", {"amount": 2}, False),
-    ],
-)
-def test_arguments_are_compared(condition, arguments, fits):
-    rules = CallRules.parse(f"deny delete_* if {condition}")
-    assert (denial(rules, mcp(), arguments=arguments) is not None) is fits
+    ]:
+        with subtests.test(condition=condition, arguments=arguments, fits=fits):
+            rules = CallRules.parse(f"deny delete_* if {condition}")
+            assert (denial(rules, mcp(), arguments=arguments) is not None) is fits
 
 
 @pytest.mark.parametrize("verb", ["allow", "note"])
@@ -106,9 +104,8 @@ def test_names_of_server_and_people():
     assert denial(CallRules.parse('deny "drop @ crm.example"'), mcp("drop"), "drop @ crm.example")
 
 
-@pytest.mark.parametrize(
-    ("pattern", "fits"),
-    [
+def test_patterns_for_servers(subtests):
+    for pattern, fits in [
         ("crm.example", True),
         ("*.example", True),
         ("https://crm.example/*", True),
@@ -122,12 +119,11 @@ def test_names_of_server_and_people():
         ("*", True),
         ("example", False),
         ("*.other.example", False),
-    ],
-)
-def test_patterns_for_servers(pattern, fits):
-    rule = f"deny * @ {pattern}"
-    assert decide(rule, mcp()) == (rule if fits else None)
-    assert decide(rule, WORKFLOW) is None
+    ]:
+        with subtests.test(pattern=pattern, fits=fits):
+            rule = f"deny * @ {pattern}"
+            assert decide(rule, mcp()) == (rule if fits else None)
+            assert decide(rule, WORKFLOW) is None
 
 
 def test_a_host_in_the_path_is_no_host():
@@ -190,19 +186,17 @@ def test_names_that_look_like_something_else():
     assert decide('deny "a if destructive"', mcp("a")) is None
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
+def test_lines_that_cannot_be_read(subtests):
+    for line in [
         *("forbid x", "denyx", "-", "deny if", "deny x if", "deny * if not", "deny x if harmless"),
         *("allow * if ,", "deny @", "deny x @ a b"),
         *("deny x unless destructive", "deny x when mcp", "deny Price list", "allow x, y"),
-    ],
-)
-def test_lines_that_cannot_be_read(line):
-    with pytest.raises(SettingInvalid, match="Line 2") as caught:
-        CallRules.parse(f"allow *\n{line}")
-    assert caught.value.setting == "rules"
-    assert caught.value.fix
+    ]:
+        with subtests.test(line=line):
+            with pytest.raises(SettingInvalid, match="Line 2") as caught:
+                CallRules.parse(f"allow *\n{line}")
+            assert caught.value.setting == "rules"
+            assert caught.value.fix
 
 
 def test_a_denied_call_is_an_answer_and_a_record(box, tools_of, server):

@@ -39,9 +39,8 @@ def test_every_kind_of_field_is_known(name):
     assert (field(name).kind, field(name).choices) == (kind, choices)
 
 
-@pytest.mark.parametrize(
-    ("name", "typed", "value"),
-    [
+def test_what_is_typed_becomes_a_value(subtests):
+    for name, typed, value in [
         ("text", "12", "12"),
         ("number", "1.5", 1.5),
         ("number", "2", 2),
@@ -54,10 +53,9 @@ def test_every_kind_of_field_is_known(name):
         ("titled", "large", "l"),
         ("titled", "s", "s"),
         ("titles", "1, Large", ["s", "l"]),
-    ],
-)
-def test_what_is_typed_becomes_a_value(name, typed, value):
-    assert field(name).value_of(typed) == value
+    ]:
+        with subtests.test(name=name, typed=typed, value=value):
+            assert field(name).value_of(typed) == value
 
 
 @pytest.mark.parametrize(

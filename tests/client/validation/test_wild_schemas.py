@@ -19,8 +19,6 @@ from knime_mcp.types.tool import MCPTool
 from tests.support.scripted_server import ScriptedServer, modern, rpc, text, tool
 from tests.support.wild_schemas import WILD, Wild
 
-each = pytest.mark.parametrize("wild", WILD.values(), ids=list(WILD))
-
 
 def validator(wild: Wild) -> ArgumentValidator:
     return ArgumentValidator.for_schema(json.dumps(wild.schema))
@@ -30,57 +28,64 @@ def as_tool(wild: Wild) -> MCPTool:
     return MCPTool("wild", "Takes odd arguments", json.dumps(wild.schema), "http://127.0.0.1/mcp", "wild")
 
 
-@each
-def test_what_the_server_takes_is_sent_as_it_is(wild):
-    for arguments in wild.good:
-        assert validator(wild).check(arguments) == (arguments, ())
+def test_what_the_server_takes_is_sent_as_it_is(subtests):
+    for name, wild in WILD.items():
+        with subtests.test(name):
+            for arguments in wild.good:
+                assert validator(wild).check(arguments) == (arguments, ())
 
 
-@each
-def test_what_the_server_refuses_is_refused(wild):
-    for arguments in wild.bad:
-        with pytest.raises(ArgumentsInvalid):
-            validator(wild).check(arguments)
+def test_what_the_server_refuses_is_refused(subtests):
+    for name, wild in WILD.items():
+        with subtests.test(name):
+            for arguments in wild.bad:
+                with pytest.raises(ArgumentsInvalid):
+                    validator(wild).check(arguments)
 
 
-@each
-def test_the_fault_of_a_schema_is_named(wild):
-    fault = validator(wild).fault
-    assert (fault is None) == (wild.fault is None)
-    assert (wild.fault or "") in (fault or "")
+def test_the_fault_of_a_schema_is_named(subtests):
+    for name, wild in WILD.items():
+        with subtests.test(name):
+            fault = validator(wild).fault
+            assert (fault is None) == (wild.fault is None)
+            assert (wild.fault or "") in (fault or "")
 
 
-@each
-def test_the_example_can_be_sent(wild):
-    example = json.loads(example_arguments(wild.schema))
-    assert validator(wild).check(example)[0] == example
+def test_the_example_can_be_sent(subtests):
+    for name, wild in WILD.items():
+        with subtests.test(name):
+            example = json.loads(example_arguments(wild.schema))
+            assert validator(wild).check(example)[0] == example
 
 
-@each
-def test_cells_become_arguments(wild):
-    mcp_tool = as_tool(wild)
-    for arguments in wild.good:
-        # A missing cell is an argument left out; a cell cannot say null.
-        row = {name: value for name, value in arguments.items() if value is not None}
-        parameters = parameters_of(mcp_tool)
-        plan = plan_columns(parameters, list(row))
-        assert arguments_from_row(row, plan, parameters) == {
-            name: value for name, value in row.items() if name in parameters
-        }
+def test_cells_become_arguments(subtests):
+    for name, wild in WILD.items():
+        with subtests.test(name):
+            mcp_tool = as_tool(wild)
+            for arguments in wild.good:
+                # A missing cell is an argument left out; a cell cannot say null.
+                row = {name: value for name, value in arguments.items() if value is not None}
+                parameters = parameters_of(mcp_tool)
+                plan = plan_columns(parameters, list(row))
+                assert arguments_from_row(row, plan, parameters) == {
+                    name: value for name, value in row.items() if name in parameters
+                }
 
 
-@each
-def test_a_model_sees_the_schema_and_its_arguments_arrive(wild):
-    class Context:
-        def _execute_mcp_tool(self, mcp_tool, params, /, *, running=None):
-            request = ToolRequest(id="", name=mcp_tool.name, arguments=params, iteration=1)
-            return ToolReply(request=request, content=json.dumps(params), tool=mcp_tool)
+def test_a_model_sees_the_schema_and_its_arguments_arrive(subtests):
+    for name, wild in WILD.items():
+        with subtests.test(name):
 
-    mcp_tool = as_tool(wild)
-    assert function_definition(mcp_tool, "wild")["function"]["parameters"] == wild.schema
-    structured = LangchainToolConverter(Context()).to_langchain_tool(mcp_tool)
-    for arguments in wild.good:
-        assert json.loads(structured.invoke(arguments)) == arguments
+            class Context:
+                def _execute_mcp_tool(self, mcp_tool, params, /, *, running=None):
+                    request = ToolRequest(id="", name=mcp_tool.name, arguments=params, iteration=1)
+                    return ToolReply(request=request, content=json.dumps(params), tool=mcp_tool)
+
+            mcp_tool = as_tool(wild)
+            assert function_definition(mcp_tool, "wild")["function"]["parameters"] == wild.schema
+            structured = LangchainToolConverter(Context()).to_langchain_tool(mcp_tool)
+            for arguments in wild.good:
+                assert json.loads(structured.invoke(arguments)) == arguments
 
 
 def test_nodes_list_and_call_them_all(host, tmp_path):
@@ -116,11 +121,15 @@ def test_nodes_list_and_call_them_all(host, tmp_path):
     assert f"And {len(unchecked) - 5} more of this kind" in warned
 
 
-@each
-def test_a_result_of_such_a_schema_is_not_lost(wild, caplog):
-    listing = rpc({"tools": [tool(outputSchema=wild.schema)]})
-    script = modern(tools__list=listing, tools__call=rpc({"content": [], "structuredContent": wild.good[0]}))
-    with ScriptedServer(script) as server, MCPClient(server.url) as client:
-        client.list_tools()
-        assert client.call_tool("echo").structured_content == wild.good[0]
-    assert ("not checked" in caplog.text) == (wild.fault is not None)
+def test_a_result_of_such_a_schema_is_not_lost(subtests, caplog):
+    for name, wild in WILD.items():
+        with subtests.test(name):
+            caplog.clear()
+            listing = rpc({"tools": [tool(outputSchema=wild.schema)]})
+            script = modern(
+                tools__list=listing, tools__call=rpc({"content": [], "structuredContent": wild.good[0]})
+            )
+            with ScriptedServer(script) as server, MCPClient(server.url) as client:
+                client.list_tools()
+                assert client.call_tool("echo").structured_content == wild.good[0]
+            assert ("not checked" in caplog.text) == (wild.fault is not None)

@@ -27,9 +27,9 @@ def value(rule):
     return apply(rule, CONTEXT, var)
 
 
-@pytest.mark.parametrize(
-    ("rule", "wanted"),
-    [
+@pytest.mark.requirement("G7")
+def test_values(subtests):
+    for rule, wanted in [
         ({">": [{"var": "e.n"}, 4]}, True),
         ({"==": ["5", 5]}, True),
         ({"===": ["5", 5]}, False),
@@ -81,21 +81,19 @@ def value(rule):
         ({"none": [[], True]}, True),
         ({"some": [[0, 1], {"var": "$item"}]}, True),
         ({"a": {"var": "e.n"}, "b": [{"+": [1, 1]}]}, {"a": 5, "b": [{"+": [1, 1]}]}),
-    ],
-)
-@pytest.mark.requirement("G7")
-def test_values(rule, wanted):
-    found = value(rule)
-    assert found == wanted
-    assert isinstance(found, bool) == isinstance(wanted, bool)
+    ]:
+        with subtests.test(rule=rule, wanted=wanted):
+            found = value(rule)
+            assert found == wanted
+            assert isinstance(found, bool) == isinstance(wanted, bool)
 
 
 LIST, ITEMS = {"var": "e.list"}, {"var": "e.items"}
 
 
-@pytest.mark.parametrize(
-    ("rule", "wanted"),
-    [
+@pytest.mark.requirement("G7")
+def test_inside_of_loops_var_is_a_path_in_the_entry(subtests):
+    for rule, wanted in [
         ({"some": [ITEMS, {">": [{"var": "qty"}, 1]}]}, True),
         ({"all": [ITEMS, {">": [{"var": "qty"}, 1]}]}, False),
         ({"none": [ITEMS, {">": [{"var": "qty"}, 2]}]}, True),
@@ -112,11 +110,9 @@ LIST, ITEMS = {"var": "e.list"}, {"var": "e.items"}
         ({"map": [ITEMS, {"merge": {"var": "tags"}}]}, [["a"], []]),
         ({"map": [ITEMS, {"some": [{"var": "tags"}, {"==": [{"var": ""}, "a"]}]}]}, [True, False]),
         ({"reduce": [ITEMS, {"+": [{"var": "accumulator"}, {"var": "current.qty"}]}, {"var": "e.n"}]}, 8),
-    ],
-)
-@pytest.mark.requirement("G7")
-def test_inside_of_loops_var_is_a_path_in_the_entry(rule, wanted):
-    assert value(rule) == wanted
+    ]:
+        with subtests.test(rule=rule, wanted=wanted):
+            assert value(rule) == wanted
 
 
 @pytest.mark.parametrize(
@@ -184,9 +180,8 @@ def test_a_rule_may_not_be_endless():
         value(rule)
 
 
-@pytest.mark.parametrize(
-    ("number", "text"),
-    [
+def test_numbers_are_written_as_javascript_does(subtests):
+    for number, text in [
         (0.1, "0.1"),
         (-0.0, "0"),
         (1e21, "1e+21"),
@@ -197,7 +192,6 @@ def test_a_rule_may_not_be_endless():
         (math.nan, "NaN"),
         (-math.inf, "-Infinity"),
         (100.0, "100"),
-    ],
-)
-def test_numbers_are_written_as_javascript_does(number, text):
-    assert number_text(number) == text
+    ]:
+        with subtests.test(number=number, text=text):
+            assert number_text(number) == text

@@ -11,9 +11,9 @@ from knime_mcp.graph.expressions.evaluation_limits import Stopped
 from knime_mcp.graph.expressions.jsonata import NULL, function
 
 
-@pytest.mark.parametrize(
-    ("expression", "wanted"),
-    [
+@pytest.mark.requirement("G6")
+def test_values(subtests):
+    for expression, wanted in [
         ("{'r': entry.v + 1}", {"r": 6}),
         ("entry.nothing", UNDEFINED),
         ("entry.none", None),
@@ -33,19 +33,16 @@ from knime_mcp.graph.expressions.jsonata import NULL, function
         ("$split('a, b,c', /, */)", ["a", "b", "c"]),
         ("$contains('ABC', /b/i)", True),
         ("$eval('entry.v')", 5),
-    ],
-)
-@pytest.mark.requirement("G6")
-def test_values(expression, wanted):
-    context = {"entry": {"v": 5, "none": None, "list": [{"a": 1}, {"a": 2}]}}
-    found = evaluate(expression, context)
-    assert found == wanted
-    assert (found is UNDEFINED) == (wanted is UNDEFINED)
+    ]:
+        with subtests.test(expression=expression, wanted=wanted):
+            context = {"entry": {"v": 5, "none": None, "list": [{"a": 1}, {"a": 2}]}}
+            found = evaluate(expression, context)
+            assert found == wanted
+            assert (found is UNDEFINED) == (wanted is UNDEFINED)
 
 
-@pytest.mark.parametrize(
-    ("expression", "wanted"),
-    [
+def test_values_that_the_library_has_differently_from_javascript(subtests):
+    for expression, wanted in [
         ("$string(1e20)", "100000000000000000000"),
         ("$string(1e21)", "1e+21"),
         ("$string(0.1 + 0.2)", "0.3"),
@@ -73,12 +70,11 @@ def test_values(expression, wanted):
         ("$match('a é', /\\W+/).match", " é"),
         ("$match('a_1-é', /[\\w-]+/).match", "a_1-"),
         ("$eval(\"$string(['é'])\")", '["é"]'),
-    ],
-)
-def test_values_that_the_library_has_differently_from_javascript(expression, wanted):
-    found = evaluate(expression, {})
-    assert found == wanted
-    assert repr(found) == repr(wanted)
+    ]:
+        with subtests.test(expression=expression, wanted=wanted):
+            found = evaluate(expression, {})
+            assert found == wanted
+            assert repr(found) == repr(wanted)
 
 
 @pytest.mark.parametrize("text", [" 12 ", ".5", "5.", "+5", "1_000", "Infinity", "1e400"])

@@ -7,9 +7,8 @@ from knime_mcp.graph.expressions import UNDEFINED, ExpressionError, evaluate
 CONTEXT = {"one": {"a": 1}, "rows": [{"a": 1}], "nulls": [None], "gaps": [{}, {"x": {"y": 1}}]}
 
 
-@pytest.mark.parametrize(
-    ("expression", "wanted"),
-    [
+def test_values(subtests):
+    for expression, wanted in [
         ("$filter(['abc', 'xyz', 'ab'], /a/)", ["abc", "ab"]),
         ("$map(['abc', 'xyz'], /(b)c/).groups", ["b"]),
         ("('aXbX' ~> /X/).next().start", 3),
@@ -61,11 +60,10 @@ CONTEXT = {"one": {"a": 1}, "rows": [{"a": 1}], "nulls": [None], "gaps": [{}, {"
         ("$sort([1, 2, 3, 4, 5], function($a, $b) {true})", [5, 4, 3, 2, 1]),
         ("$sort([3, 1, 2, 1], function($a, $b) {$a >= $b})", [1, 1, 2, 3]),
         ("$sort([5, 3, 4, 1, 2], function($a, $b) {$a != 3})", [3, 2, 1, 4, 5]),
-    ],
-)
-def test_values(expression, wanted):
-    found = evaluate(expression, CONTEXT)
-    assert (found, type(found)) == (wanted, type(wanted))
+    ]:
+        with subtests.test(expression=expression, wanted=wanted):
+            found = evaluate(expression, CONTEXT)
+            assert (found, type(found)) == (wanted, type(wanted))
 
 
 YEARS = {
@@ -98,9 +96,8 @@ TABLE = {
 }
 
 
-@pytest.mark.parametrize(
-    ("expression", "wanted"),
-    [
+def test_what_stands_before_a_default_means_what_it_means_alone(subtests):
+    for expression, wanted in [
         ("list[1]", 2),
         ("list[9]", "default"),
         ("-list[1]", -2),
@@ -117,17 +114,15 @@ TABLE = {
         ("$map(list, function($x) {$x[0]})[1]", 2),
         ("$match(text, /b(.)/)[0].groups[0]", "c"),
         ("[list[1]]", [2]),
-    ],
-)
-@pytest.mark.parametrize("operator", ["?:", "??"])
-def test_what_stands_before_a_default_means_what_it_means_alone(expression, wanted, operator):
-    expression = expression.replace("{0}", operator)
-    assert evaluate(f"{expression} {operator} 'default'", TABLE) == wanted
+    ]:
+        for operator in ["?:", "??"]:
+            with subtests.test(expression=expression, wanted=wanted, operator=operator):
+                expression = expression.replace("{0}", operator)
+                assert evaluate(f"{expression} {operator} 'default'", TABLE) == wanted
 
 
-@pytest.mark.parametrize(
-    ("number", "picture", "wanted"),
-    [
+def test_numbers_as_a_picture_says(subtests):
+    for number, picture, wanted in [
         ("0.123", "'#.e9'", "0.1e0"),
         ("0.5", "'e0'", "e0"),
         ("-1", "'00.0e00'", "-10.0e-01"),
@@ -148,15 +143,13 @@ def test_what_stands_before_a_default_means_what_it_means_alone(expression, want
         ("5", "'12.34'", "05.00"),
         ("1.5", "'0 EUR'", "2 EUR"),
         ("0", "'$0.0e0'", "$0.0e0"),
-    ],
-)
-def test_numbers_as_a_picture_says(number, picture, wanted):
-    assert evaluate(f"$formatNumber({number}, {picture})", {}) == wanted
+    ]:
+        with subtests.test(number=number, picture=picture, wanted=wanted):
+            assert evaluate(f"$formatNumber({number}, {picture})", {}) == wanted
 
 
-@pytest.mark.parametrize(
-    ("picture", "code"),
-    [
+def test_pictures_that_are_none(subtests):
+    for picture, code in [
         ("0.0.0", "D3081"),
         ("0%%", "D3082"),
         ("‰0‰", "D3083"),
@@ -170,17 +163,15 @@ def test_numbers_as_a_picture_says(number, picture, wanted):
         ("0.#0", "D3091"),
         ("0e0%", "D3092"),
         ("0e", "D3093"),
-    ],
-)
-def test_pictures_that_are_none(picture, code):
-    with pytest.raises(ExpressionError) as caught:
-        evaluate(f"$formatNumber(1, '{picture}')", {})
-    assert caught.value.code == code
+    ]:
+        with subtests.test(picture=picture, code=code):
+            with pytest.raises(ExpressionError) as caught:
+                evaluate(f"$formatNumber(1, '{picture}')", {})
+            assert caught.value.code == code
 
 
-@pytest.mark.parametrize(
-    ("expression", "code", "said"),
-    [
+def test_errors(subtests):
+    for expression, code, said in [
         ("'12' ~> $split", "T0411", "Context value is not a compatible type"),
         ("nothing ~> $pad", "T0411", "Context value is not a compatible type"),
         ("$split('a', 'b', -0.5)", "D3020", "Third argument of split"),
@@ -215,18 +206,16 @@ def test_pictures_that_are_none(picture, code):
         ("function($a)<a<x>:n>{1}(['x'])", "T0412", 'an array of "x"'),
         ("substring(?, 0, 1)", "T1007", r"Did you mean \$substring\?"),
         ("one(?, 0, 1)", "T1008", "partially apply a non-function"),
-    ],
-)
-def test_errors(expression, code, said):
-    with pytest.raises(ExpressionError, match=said) as caught:
-        evaluate(expression, CONTEXT)
-    assert caught.value.code == code
-    assert "object has no attribute" not in str(caught.value)
+    ]:
+        with subtests.test(expression=expression, code=code, said=said):
+            with pytest.raises(ExpressionError, match=said) as caught:
+                evaluate(expression, CONTEXT)
+            assert caught.value.code == code
+            assert "object has no attribute" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("text", "pattern", "wanted"),
-    [
+def test_patterns_mean_what_they_mean_in_javascript(subtests):
+    for text, pattern, wanted in [
         ("a\n", "a$", None),
         ("a\nb", "a$", None),
         ("b\ra", "b.a", None),
@@ -243,11 +232,10 @@ def test_errors(expression, code, said):
         ("\x01", r"\cA", "\x01"),
         ("abab", r"(?<x>ab)\k<x>", "abab"),
         ("a.b", r"a\.b", "a.b"),
-    ],
-)
-def test_patterns_mean_what_they_mean_in_javascript(text, pattern, wanted):
-    found = evaluate(f"$match(text, /{pattern}/).match", {"text": text})
-    assert found == (UNDEFINED if wanted is None else wanted)
+    ]:
+        with subtests.test(text=text, pattern=pattern, wanted=wanted):
+            found = evaluate(f"$match(text, /{pattern}/).match", {"text": text})
+            assert found == (UNDEFINED if wanted is None else wanted)
 
 
 def test_where_lines_end_matters_to_those_who_say_so():

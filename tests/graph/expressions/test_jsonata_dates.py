@@ -5,9 +5,8 @@ import pytest
 from knime_mcp.graph.expressions import UNDEFINED, ExpressionError, check_jsonata, evaluate
 
 
-@pytest.mark.parametrize(
-    ("text", "picture", "wanted"),
-    [
+def test_reading(subtests):
+    for text, picture, wanted in [
         ("2026-04-08T19:05:04.5Z", "[Y]-[M]-[D]T[H]:[m]:[s].[f001]Z", "2026-04-08T19:05:04.500Z"),
         ("2026-04-08T19:05:04.01987", "[Y]-[M]-[D]T[H]:[m]:[s].[f1]", "2026-04-08T19:05:04.019Z"),
         ("2026-13-45", "[Y0001]-[M01]-[D01]", "2027-02-14T00:00:00.000Z"),
@@ -27,10 +26,9 @@ from knime_mcp.graph.expressions import UNDEFINED, ExpressionError, check_jsonat
         ("2026 am", "[Y] [P]", "2026-01-01T00:00:00.000Z"),
         ("April 2026", "[MNn,2] [Y]", "2026-04-01T00:00:00.000Z"),
         ("x", "x", UNDEFINED),
-    ],
-)
-def test_reading(text, picture, wanted):
-    assert evaluate(f"$toMillis('{text}', '{picture}') ~> $fromMillis()", {}) == wanted
+    ]:
+        with subtests.test(text=text, picture=picture, wanted=wanted):
+            assert evaluate(f"$toMillis('{text}', '{picture}') ~> $fromMillis()", {}) == wanted
 
 
 def test_what_a_picture_leaves_out_is_now():

@@ -146,9 +146,8 @@ def signed_with_the_public_key(provider):
     return provider.token(pem, algorithm="HS256", scope=BOTH)
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
+def test_other_tokens_are_refused(subtests, running, provider):
+    for make in [
         lambda provider: provider.token(exp=int(time.time()) - 60, scope=BOTH),
         lambda provider: provider.token(nbf=int(time.time()) + 600, scope=BOTH),
         lambda provider: provider.token(exp=None, scope=BOTH),
@@ -167,12 +166,11 @@ def signed_with_the_public_key(provider):
         lambda provider: "a.b.c",
         lambda provider: "x" * 20_000,
         lambda provider: "é.ü.ß".encode().decode("latin-1"),
-    ],
-)
-def test_other_tokens_are_refused(running, provider, make):
-    answer = posted(running, LISTING, Authorization=b"Bearer " + make(provider).encode("latin-1"))
-    assert answer.status_code == 401
-    assert "WWW-Authenticate" in answer.headers
+    ]:
+        with subtests.test(make=make):
+            answer = posted(running, LISTING, Authorization=b"Bearer " + make(provider).encode("latin-1"))
+            assert answer.status_code == 401
+            assert "WWW-Authenticate" in answer.headers
 
 
 @pytest.mark.parametrize("algorithm", ["RS256", "RS512", "PS256"])

@@ -206,21 +206,24 @@ def refused(body):
 
 
 @pytest.mark.requirement("W4")
-@pytest.mark.parametrize("kind", [*QUERIES, *OPTIONS])
-def test_no_other_query_and_no_other_option_passes_anywhere(kind):
-    for place in PLACES.values():
-        refused(place({kind.strip(): (QUERIES | OPTIONS)[kind]}))
+def test_no_other_query_and_no_other_option_passes_anywhere(subtests):
+    for kind in [*QUERIES, *OPTIONS]:
+        with subtests.test(kind=kind):
+            for place in PLACES.values():
+                refused(place({kind.strip(): (QUERIES | OPTIONS)[kind]}))
 
 
-@pytest.mark.parametrize("kind", [*AGGREGATIONS, *AGGREGATION_OPTIONS])
-def test_no_other_aggregation_and_no_larger_one_passes_anywhere(kind):
-    for place in AGGREGATION_PLACES.values():
-        refused(place({kind.strip(): (AGGREGATIONS | AGGREGATION_OPTIONS)[kind]}))
+def test_no_other_aggregation_and_no_larger_one_passes_anywhere(subtests):
+    for kind in [*AGGREGATIONS, *AGGREGATION_OPTIONS]:
+        with subtests.test(kind=kind):
+            for place in AGGREGATION_PLACES.values():
+                refused(place({kind.strip(): (AGGREGATIONS | AGGREGATION_OPTIONS)[kind]}))
 
 
-@pytest.mark.parametrize("part", PARTS)
-def test_no_other_part_of_a_body_passes(part):
-    refused({"query": {"match_all": {}}, part.strip(): PARTS[part]})
+def test_no_other_part_of_a_body_passes(subtests):
+    for part in PARTS:
+        with subtests.test(part=part):
+            refused({"query": {"match_all": {}}, part.strip(): PARTS[part]})
 
 
 @pytest.mark.parametrize("aggregation", ["aggs", "terms", "filters", "range"])

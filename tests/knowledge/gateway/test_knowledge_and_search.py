@@ -249,9 +249,8 @@ def test_what_elasticsearch_may_not_be_asked_is_said_with_its_place_and_what_may
 
 
 @pytest.mark.requirement("W4")
-@pytest.mark.parametrize(
-    ("index", "query"),
-    [
+def test_elasticsearch_reaches_no_further(subtests, searching, there):
+    for index, query in [
         ("secrets", {"match_all": {}}),
         ("nodes,secrets", {"match_all": {}}),
         ("*", {"match_all": {}}),
@@ -283,12 +282,11 @@ def test_what_elasticsearch_may_not_be_asked_is_said_with_its_place_and_what_may
         ("nodes", {"highlight": {"fields": {"a": {"highlight_query": {"match_all": {}}}}}}),
         ("nodes", {"highlight": {"fields": {}, "number_of_fragments": 1_000_000}}),
         ("nodes", NESTED),
-    ],
-)
-def test_elasticsearch_reaches_no_further(searching, there, index, query):
-    status, body = searching.call("elasticsearch", index=index, query=query)
-    assert (status, body["error_type"]) == (400, "PARAMETER_ERROR")
-    assert there.asked == []
+    ]:
+        with subtests.test(index=index, query=query):
+            status, body = searching.call("elasticsearch", index=index, query=query)
+            assert (status, body["error_type"]) == (400, "PARAMETER_ERROR")
+            assert there.asked == []
 
 
 def test_a_query_that_elasticsearch_refuses_is_the_callers_error(searching, there):

@@ -76,9 +76,8 @@ def test_the_environment_counts_and_options_count_more():
     assert (settings.gateway_port, settings.gateway_host) == (9001, "127.0.0.1")
 
 
-@pytest.mark.parametrize(
-    ("environment", "named"),
-    [
+def test_a_setting_that_cannot_work_is_named_without_its_value(subtests):
+    for environment, named in [
         ({"GATEWAY_PORT": "many"}, "GATEWAY_PORT"),
         ({"NODE_KNOWLEDGE_DEFAULT_THRESHOLD": "2"}, "NODE_KNOWLEDGE_DEFAULT_THRESHOLD"),
         ({"LOG_LEVEL": "secret-value"}, "LOG_LEVEL"),
@@ -89,13 +88,12 @@ def test_the_environment_counts_and_options_count_more():
         ({"GATEWAY_CORS_ORIGINS": "*"}, "GATEWAY_CORS_ORIGINS"),
         ({"ELASTICSEARCH_INDICES": "logs-*"}, "ELASTICSEARCH_INDICES"),
         ({"ELASTICSEARCH_INDICES": "_all"}, "ELASTICSEARCH_INDICES"),
-    ],
-)
-def test_a_setting_that_cannot_work_is_named_without_its_value(environment, named):
-    with pytest.raises(SettingInvalid) as caught:
-        read_settings(environment)
-    assert named in str(caught.value)
-    assert "secret-value" not in str(caught.value)
+    ]:
+        with subtests.test(environment=environment, named=named):
+            with pytest.raises(SettingInvalid) as caught:
+                read_settings(environment)
+            assert named in str(caught.value)
+            assert "secret-value" not in str(caught.value)
 
 
 def test_secrets_are_not_shown():

@@ -32,9 +32,9 @@ def trickle(connection, *, seconds):
         time.sleep(0.05)
 
 
-@pytest.mark.parametrize(
-    ("content", "code", "rpc"),
-    [
+@pytest.mark.requirement("W7", "W11")
+def test_bad_bodies_get_an_error_that_says_what(subtests, client):
+    for content, code, rpc in [
         (b"{broken", 400, -32700),
         (b"", 400, -32600),
         (b"\xff\xfe{}", 400, -32700),
@@ -53,16 +53,14 @@ def trickle(connection, *, seconds):
         (b'{"name": "get_node_types", "arguments": {"max_results": "many"}}', 400, -32602),
         (b'{"name": "get_node_types", "arguments": {"nonsense": 1}}', 400, -32602),
         (b'{"name": "nothing"}', 404, -32602),
-    ],
-)
-@pytest.mark.requirement("W7", "W11")
-def test_bad_bodies_get_an_error_that_says_what(client, content, code, rpc):
-    response = client.post(f"{V1}/invoke", content=content, headers=JSON)
-    error = response.json()["error"]
-    assert (response.status_code, error["code"]) == (code, rpc)
-    assert error["message"].startswith("Error: ")
-    assert error["data"]["isError"] is True
-    assert error["data"]["user_message"]
+    ]:
+        with subtests.test(content=content, code=code, rpc=rpc):
+            response = client.post(f"{V1}/invoke", content=content, headers=JSON)
+            error = response.json()["error"]
+            assert (response.status_code, error["code"]) == (code, rpc)
+            assert error["message"].startswith("Error: ")
+            assert error["data"]["isError"] is True
+            assert error["data"]["user_message"]
 
 
 @pytest.mark.parametrize(

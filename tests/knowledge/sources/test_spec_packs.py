@@ -130,13 +130,14 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("text", "what"), WRONG)
-def test_errors_name_file_line_and_key(text, what):
-    with pytest.raises(PackError) as caught:
-        parsed(text)
-    assert re.search(r"f\.yaml has \d+ problems?:\nf\.yaml:\d+:\d+: ", str(caught.value))
-    assert re.search(what, str(caught.value)), caught.value
-    assert "docs/node-packs.md" in str(caught.value)
+def test_errors_name_file_line_and_key(subtests):
+    for text, what in WRONG:
+        with subtests.test(text=text, what=what):
+            with pytest.raises(PackError) as caught:
+                parsed(text)
+            assert re.search(r"f\.yaml has \d+ problems?:\nf\.yaml:\d+:\d+: ", str(caught.value))
+            assert re.search(what, str(caught.value)), caught.value
+            assert "docs/node-packs.md" in str(caught.value)
 
 
 def test_all_errors_are_told_at_once_in_the_order_of_the_file():

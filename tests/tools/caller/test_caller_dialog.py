@@ -19,9 +19,8 @@ def tools(host):
 
 
 @pytest.mark.requirement("T59", "T56")
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
+def test_settings_that_cannot_work_fail_in_configure(subtests, call, message):
+    for settings, said in [
         ({}, "No tool is chosen"),
         ({"tool_name": "add"}, "URL"),
         ({"tool_name": "add", "server_url": "not a url"}, "URL"),
@@ -32,14 +31,13 @@ def tools(host):
         ({"tool_name": "add", "server_url": "http://h/mcp", "extra_headers": "nonsense"}, "Line 1"),
         ({"tool_name": "add", "server_url": "http://h/mcp", "expand_structured": "a: banana"}, "banana"),
         ({"server_url": "http://h/mcp", "tool_per_row_column": "x"}, "no table of tools"),
-    ],
-)
-def test_settings_that_cannot_work_fail_in_configure(call, message, settings, said):
-    text = message(call(execute=False, **settings))
-    assert said in text
-    assert text.endswith((". [KMCP-SETTING]", "? [KMCP-SETTING]"))
-    assert "pass@" not in text
-    assert "12345678" not in text
+    ]:
+        with subtests.test(settings=settings, said=said):
+            text = message(call(execute=False, **settings))
+            assert said in text
+            assert text.endswith((". [KMCP-SETTING]", "? [KMCP-SETTING]"))
+            assert "pass@" not in text
+            assert "12345678" not in text
 
 
 @pytest.mark.requirement("T59")
