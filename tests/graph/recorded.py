@@ -4,18 +4,16 @@ import json
 import sys
 from pathlib import Path
 
-import pytest
-
 _HERE = Path(__file__).parent
 
 
 def recorded(wanted):
-    """Parameters for tests, of the cases that are wanted: case, dialect, and what was recorded for it."""
+    """The cases that are wanted: case, dialect, and what was recorded for it."""
     for file in sorted((_HERE / "cases").glob("*.json")):
         case = json.loads(file.read_text("utf-8"))
         if wanted(case):
             for dialect, said in case["dialects"].items():
-                yield pytest.param(case, dialect, said, id=f"{case['id']}-{dialect}")
+                yield case, dialect, said
 
 
 def filled(text, folder, **more):
