@@ -104,7 +104,6 @@ class HttpChannel:
             # Only what is decompressed here in bounded steps; httpx would also offer brotli and zstd where
             # it finds them.
             ("Accept-Encoding", "gzip, deflate"),
-            ("HttpConnection", "keep-alive"),
             *_custom(headers),
         ]
         if not any(name.lower() == "user-agent" for name in headers):
