@@ -43,6 +43,7 @@ class Request:
     body: bytes
     connection: int
     at: float = field(default_factory=time.monotonic)
+    raw: bytes = b""  # as it came from the socket
 
     @property
     def json(self) -> Any:
@@ -397,4 +398,4 @@ def _read(sock: socket.socket, number: int) -> Request | None:
         if not (more := sock.recv(65536)):
             return None
         body += more
-    return Request(method, target, headers, body, number)
+    return Request(method, target, headers, body, number, raw=head + b"\r\n\r\n" + body)

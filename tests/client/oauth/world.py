@@ -6,8 +6,10 @@ Everything that arrives is kept in `Origin.seen`.
 
 import base64
 import hashlib
+import io
 import json
 import secrets
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -36,6 +38,8 @@ class Seen:
     headers: dict[str, str]
     fields: dict[str, Any]
     body: bytes = b""
+    raw: bytes = b""  # as it came from the socket
+    at: float = field(default_factory=time.monotonic)
 
 
 @dataclass
@@ -51,6 +55,19 @@ class Canned:
     drip: float = 0.0
 
 
+class _Kept(socket.SocketIO):
+    """Keeps what is read."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        super().__init__(sock, "r")
+        self.raw = b""
+
+    def readinto(self, buffer: Any) -> int | None:
+        count = super().readinto(buffer)
+        self.raw += bytes(buffer[: count or 0])
+        return count
+
+
 class Origin:
     """One HTTP server; `answer` says what it does."""
 
@@ -64,6 +81,11 @@ class Origin:
             protocol_version = "HTTP/1.1"
             timeout = 10
 
+            def setup(self) -> None:
+                super().setup()
+                self.kept = _Kept(self.connection)
+                self.rfile = io.BufferedReader(self.kept)
+
             def handle_any(self) -> None:
                 length = int(self.headers.get("content-length") or 0)
                 body = self.rfile.read(length)
@@ -75,7 +97,9 @@ class Origin:
                     {name.lower(): value for name, value in self.headers.items()},
                     read_body(self.headers.get("content-type", ""), body),
                     body,
+                    self.kept.raw,
                 )
+                self.kept.raw = b""
                 origin.seen.append(seen)
                 canned = origin.canned.get(parts.path) or origin._answer(origin, seen)
                 self.send_canned(canned)
@@ -263,6 +287,7 @@ class World:
         self.needed: dict[str, str] = {}  # method -> scope
         self.forbidden_challenge: str | None = None
         self.others: list[AuthorizationServer] = []
+        self.speak = speak_mcp
 
     def another(self) -> AuthorizationServer:
         """A second authorization server."""
@@ -300,9 +325,9 @@ class World:
         missing = set(self.needed.get(method, "").split()) - scopes
         if missing or self.forbidden_challenge:
             scope = self.needed.get(method, "")
-            default = f'Bearer error="insufficient_scope", scope="{scope}"'
+            default = f'{scheme} error="insufficient_scope", scope="{scope}"'
             return Canned(403, headers={"WWW-Authenticate": self.forbidden_challenge or default})
-        return speak_mcp(seen.fields)
+        return self.speak(seen.fields)
 
     def posts(self) -> list[str]:
         return [seen.fields.get("method", "") for seen in self.mcp.seen if seen.method == "POST"]
