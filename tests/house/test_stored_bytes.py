@@ -1,13 +1,13 @@
 """What people have stored, such as journals, tool cells and workflows, is written as before, to the byte."""
 
-from itertools import takewhile
+import re
+from difflib import unified_diff
 
 import pytest
 
 from tests.house.stored.corpus import FILE, corpus, read, written
 
-#: Characters of a text that are shown before and behind a difference.
-BEFORE, BEHIND = 60, 120
+MOST_SHOWN = 12
 
 
 @pytest.mark.standin
@@ -25,8 +25,7 @@ def test_what_is_stored_is_written_as_before():
 def difference(before, now):
     if before is None or now is None:
         return "    is new" if before is None else "    is not written any more"
-    # The first line has length and hash, which say little where the texts are there.
-    old, new = (said.partition("\n")[2] or said for said in (before, now))
-    place = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False)))
-    around = slice(max(0, place - BEFORE), place + BEHIND)
-    return f"    before: {old[around]!r}\n    now:    {new[around]!r}"
+    # By lines and members: most texts are JSON in one line.
+    old, new = (re.split(r"(?<=[,\n])", said) for said in (before, now))
+    changed = [line for line in unified_diff(old, new, n=0) if not line.startswith(("---", "+++", "@@"))]
+    return "\n".join(f"    {line.rstrip():.200}" for line in changed[:MOST_SHOWN])

@@ -23,7 +23,12 @@ DEFINITION = {
     "title": "Süche",
     "description": "Finds \"things\";\n'ü' 😀",
     "input_schema": json.loads(SCHEMA),
-    "output_schema": {"type": "object", "properties": {"rows": {"type": "array"}}},
+    "output_schema": {
+        "type": "object",
+        "properties": {
+            "rows": {"type": "array", "items": {"type": "object", "properties": {"id": {"type": "integer"}}}}
+        },
+    },
     "annotations": {"readOnlyHint": True, "destructiveHint": False},
 }
 DIGEST = definition_digest(**DEFINITION)
