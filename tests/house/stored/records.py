@@ -1,4 +1,4 @@
-"""Records and journals: made of given values, and by runs of the engine and of the agent."""
+"""Records and journals: made of given values, and by runs of the engine, of an agent, a graph, a reader."""
 
 import base64
 import json
@@ -26,6 +26,8 @@ from knime_mcp.audit.secrets import HiddenSecrets, SecretMarker
 from knime_mcp.audit.signatures import PublicKey, Sealer, SigningKey
 from knime_mcp.client.mcp_client import MCPClient
 from knime_mcp.client.protocol import tools as blocks
+from knime_mcp.graph import Hooks, McpGraphApi
+from knime_mcp.graph.approvals import Decision
 from knime_mcp.runs.call_values import Allow, Deny, Edit, PlannedCall
 from knime_mcp.runs.checked_calls import pinned_tool
 from knime_mcp.runs.engine import new_run
@@ -33,6 +35,7 @@ from knime_mcp.types.errors import CallDenied
 from knime_mcp.types.routing import ServerRoute
 from knime_mcp.types.texts import canonical_json
 from tests.audit.calls import FLOW, SEARCH, record
+from tests.graph import graphs
 from tests.support.chat_server import ChatServer, call, calls, says
 from tests.support.host import get_host
 from tests.support.scripted_server import ScriptedServer, http, modern, rpc, rpc_error, text, tool
@@ -65,6 +68,7 @@ PASSING_CALLS = PASSING | {
     r'"key":"[0-9a-f]{32}"': '"key":"…"',
     r'"plan":"[0-9a-f]{64}"': '"plan":"…"',
     r'"about":"mcp_agent_prompter [0-9a-f]{16}"': '"about":"mcp_agent_prompter …"',
+    r"\"server 's'\":\"[0-9a-f]{16}\"": '"server \'s\'":"…"',
     r'"opened":"[0-9a-f]{16}"': '"opened":"…"',
     r'"run":"[\dTZ.]+-[0-9a-f]{6}"': '"run":"…"',
 }
@@ -79,6 +83,8 @@ def stored(folder: Path) -> Iterator[tuple[str, bytes]]:
         yield from _lines("journal of two files", _in_two_files(folder / "parts.jsonl", patch), PASSING)
         yield from _lines("journal of calls", _calls(folder / "calls.jsonl"), PASSING_CALLS)
         yield from _lines("journal of an agent", _agent(folder / "agent"), PASSING_CALLS)
+        yield from _lines("journal of a graph", _graph(folder / "graph.jsonl"), PASSING_CALLS)
+        yield from _lines("journal of a reader", _reader(folder / "reader"), PASSING_CALLS)
         key = {"public": str(KEY.public), "made": KEY.made, "private": base64.b64encode(KEY.private).decode()}
         (folder / "keys.json").write_text(json.dumps({"keys": [key]}))
         with Journal(folder / "signed.jsonl", run="r1") as journal:
@@ -213,6 +219,13 @@ def _answer(request):
             return rpc({"resultType": "complete", **said.get(name, text(json.dumps(arguments)))})(request)
 
 
+def _resource(request):
+    if request.params["uri"] != "a://text":
+        return rpc_error(-32002, "There is none")(request)
+    contents = [{"uri": "a://text", "text": "grüße", "mimeType": "text/plain"}]
+    return rpc({"contents": contents, "resultType": "complete"})(request)
+
+
 ECHO = {"type": "object", "properties": {"text": {"type": "string"}, "n": {"type": "integer"}}}
 SECRET = {"type": "object", "properties": {"pin": {"type": "string", "format": "password"}}}
 TOOLS = (
@@ -227,7 +240,12 @@ TOOLS = (
 
 def _server() -> ScriptedServer:
     listed = rpc({"tools": list(TOOLS), "resultType": "complete"})
-    return ScriptedServer(modern(tools__list=listed, tools__call=_answer))
+    resources = {
+        "resources__list": rpc({"resources": [], "resultType": "complete"}),
+        "resources__templates__list": rpc({"resourceTemplates": [], "resultType": "complete"}),
+        "resources__read": _resource,
+    }
+    return ScriptedServer(modern(tools__list=listed, tools__call=_answer, **resources))
 
 
 def _calls(path: Path) -> Path:
@@ -288,5 +306,37 @@ def _agent(folder: Path) -> Path:
         )
         assert asked.ok, asked.failure
         assert (model.complaints, model.unplayed) == ([], 0)
+    (file,) = folder.rglob("*.jsonl")
+    return file
+
+
+def _graph(path: Path) -> Path:
+    """What a graph notes of its run: calls, a value of chance, a person's decision, an error."""
+    nodes = (
+        graphs.ENTRY,
+        "{id: x, type: mcp, server: s, tool: pay, args: {text: {expr: entry.text}}, next: y, onError: y}",
+        graphs.transform("{'now': $millis() > 0}", node="y", following="z"),
+        "{id: z, type: approve, message: Go on?, next: last}",
+        "{id: last, type: mcp, server: s, tool: echo, args: {text: {expr: entry.text}}, next: exit}",
+        graphs.EXIT,
+    )
+    with _server() as server:
+        servers = f"mcpServers:\n  s: {{type: streamableHttp, url: {server.url!r}}}\n"
+        document = graphs.load(graphs.yaml(graphs.tool(*nodes), servers=servers))
+        run = new_run(lambda route: MCPClient(route.url), id="r1").open_journal(path, about="t")
+        with run, McpGraphApi(document, run=run) as api:
+            hooks = Hooks(approve=lambda _: Decision(approved=True, by="Ada"))
+            durable = api.durable(document.tool("t"), {"text": "ü"}, id="g1")
+            api.executor.run("t", {"text": "ü"}, hooks=hooks, durable=durable)
+    return path
+
+
+def _reader(folder: Path) -> Path:
+    host = get_host()
+    with _server() as server:
+        rows = host.table(pa.table({"uri": ["a://text", "a://none"]}))
+        settings = {"server_url": server.url, "uri_column": "uri"}
+        read = host.run("mcp_resource_reader", [rows, None], settings, workflow_dir=folder)
+        assert read.ok, read.failure
     (file,) = folder.rglob("*.jsonl")
     return file
