@@ -11,7 +11,7 @@ MOST_SHOWN = 12
 
 
 @pytest.mark.standin
-def test_what_is_stored_is_written_as_before():
+def test_what_is_stored_is_written_as_before(host):  # makes our extension the current one
     before, now = read(FILE.read_text(encoding="utf-8")), read(written(corpus()))
     differences = [
         f"{name}\n{difference(before.get(name), now.get(name))}"
