@@ -246,8 +246,8 @@ def promised(spec: Any) -> Lines:
 
 
 def flow_variables() -> Lines:
-    for source in sources().values():
-        yield from re.findall(r"flow_variables\[(.+)\] = ", source)
+    for file, source in sources().items():
+        yield from (f"{name} by {file}" for name in re.findall(r"flow_variables\[(.+)\] = ", source))
         yield from texts(source, r"mcp_\w+: ")
 
 
