@@ -270,9 +270,9 @@ def errors() -> Lines:
 
 
 def public_names() -> Lines:
-    from tests.house.test_public_names import NAMES
+    from tests.house.test_public_names import PUBLIC
 
-    for module, name in NAMES:
+    for module, name in ((module, name) for module, names in PUBLIC.items() for name in names.split()):
         found = getattr(import_module(module), name)
         yield f"{module}.{name}{parameters(found)}"
         for owner in found.__mro__ if inspect.isclass(found) else ():
