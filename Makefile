@@ -20,7 +20,8 @@ PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
 test: $(VENV)/.test  ## all tests that need no network and nobody else's server
 	$(PYTEST) -m "not peer and not long"
 
-test-all: $(VENV)/.test peers  ## all tests: also against servers that others wrote, and the whole of long corpora
+test-all: $(VENV)/.test conformance  ## also the whole of long corpora, servers that others wrote, conformance, kills
+	$(BIN)/python -m tests.faults.kills --trials 24
 	$(PYTEST)
 
 quick: $(VENV)/.test  ## some tests of every part, within a minute, for whoever changes a line
