@@ -12,6 +12,7 @@
 | a command line as one text | a backslash escapes | a backslash stands in paths |
 | who checks certificates | OpenSSL; on macOS the system | the system |
 | lines that are typed | `readline`; waiting as above | the console edits; it is asked for keys |
+| what was typed too early | `tcflush` | the console's keys are taken one by one |
 | line ends | as they are | the same: `newline` is named |
 
 What can be decided without the system takes its name, as `sys.platform` has it, so that tests on one system
@@ -46,6 +47,7 @@ if sys.platform == "win32":
 else:
     import fcntl
     import resource
+    import termios
 
 NAME: Final = sys.platform
 
@@ -344,6 +346,7 @@ LOOPS_READ_PIPES: Final = NAME != "win32"
 SYSTEM_CHECKS_CERTIFICATES: Final = NAME in {"win32", "darwin"}
 _KEEP_ALIVE: Final = ("TCP_KEEPIDLE", "TCP_KEEPALIVE", "TCP_KEEPINTVL")  # names differ between systems
 _LONGEST_LINE: Final = 1 << 16
+_QUIET: Final = 0.05  # seconds in which nothing more of a paste comes
 _SO_ATTACH_FILTER: Final = 26  # asm-generic/socket.h; Python has no name for it
 
 
@@ -377,10 +380,34 @@ def typed_line(seconds: float) -> str | None:
     return os.read(0, _LONGEST_LINE).decode(errors="replace") if is_ready(0, seconds) else None
 
 
+def forget_typed() -> bool:
+    """Throws away what was typed at the terminal and not read; returns whether there were whole lines.
+
+    `typed_line` reads the terminal itself, so nothing that is buffered elsewhere comes back. While lines go
+    on coming, this goes on, too.
+    """
+    found = False
+    if sys.platform == "win32":
+        while msvcrt.kbhit():
+            found = msvcrt.getwch() in "\r\n" or found
+        return found
+    with suppress(termios.error):  # no terminal
+        # A long paste comes in parts: the terminal takes the next one when there is room.
+        while is_ready(0, _QUIET):
+            found = True
+            termios.tcflush(0, termios.TCIFLUSH)
+        termios.tcflush(0, termios.TCIFLUSH)  # the beginning of a line
+    return found
+
+
 def edit_typed_lines() -> None:
-    """Lets `input` know the lines before, and keys to edit them, as a console of Windows does by itself."""
+    """Lets `input` know the lines before, and keys to edit them, as a console of Windows does by itself.
+
+    A paste is then one line, where `readline` is GNU's and the terminal marks it: while a line is read, and
+    only then, it is told to (https://invisible-island.net/xterm/xterm-paste64.html).
+    """
     with suppress(ImportError):
-        import_module("readline")
+        import_module("readline").parse_and_bind("set enable-bracketed-paste on")
 
 
 def without_waiting(pipe: int) -> None:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 from ..audit.journal import JournalWriteError
+from ..client.clock import StoppableClock
 from ..types.errors import Canceled, MCPError, TimedOut
 from ..types.texts import compact_json
 from .agent_events import (
@@ -47,6 +48,7 @@ from .model_messages import (
     repair,
     settle,
 )
+from .person_clock import of_call
 from .toolbox.replies import ToolReply, ToolRequest
 from .toolbox.tool_threads import in_thread
 
@@ -77,6 +79,7 @@ def run_agent(
     *,
     turns: Turns | None = None,
     meter: TokenMeter | None = None,
+    clock: StoppableClock | None = None,
     on_event: Callable[[AgentEvent], None] | None = None,
     is_canceled: Callable[[], bool] | None = None,
 ) -> AgentOutcome:
@@ -90,6 +93,7 @@ def run_agent(
         options: The options of the run.
         turns: What is known of an interrupted run, and where to keep what becomes known.
         meter: Counts tokens against the budget, also those of others who use the model for the run.
+        clock: The run's, which stands still while a person is asked.
         on_event: Called with each event, in the calling thread. An exception in it ends the run.
         is_canceled: Called about every 0.1 s, in the calling thread.
 
@@ -98,7 +102,7 @@ def run_agent(
     """
     options = options or AgentOptions()
     meter = meter or TokenMeter(options.budget)
-    run = _AgentLoop(model, toolbox, messages, options, on_event or _ignore_event, meter, turns)
+    run = _AgentLoop(model, toolbox, messages, options, on_event or _ignore_event, meter, clock, turns)
     loop = asyncio.new_event_loop()
     # Threads that look up host names; the run does not wait for one that hangs.
     executor = ThreadPoolExecutor(max_workers=4, thread_name_prefix="agent")
@@ -130,6 +134,7 @@ class _AgentLoop:
         options: AgentOptions,
         emit: Callable[[AgentEvent], None],
         meter: TokenMeter,
+        clock: StoppableClock | None = None,
         turns: Turns | None = None,
     ) -> None:
         self._model = model
@@ -137,7 +142,8 @@ class _AgentLoop:
         self._turns = turns
         self._options = options
         self._emit = emit
-        self._began = time.monotonic()
+        self._clock = clock or StoppableClock()
+        self._began = self._clock()
         total = options.total_timeout or math.inf
         self._until = self._began + total
         # Kept back from the tools, so that the model can still say what it knows by then.
@@ -163,7 +169,7 @@ class _AgentLoop:
             stream=self._options.stream,
             images=self._options.images,
             longest_wait=self._options.longest_wait,
-            seconds_left=lambda: self._until - time.monotonic(),
+            seconds_left=lambda: self._until - self._clock(),
         )
 
     async def supervised(self, is_canceled: Callable[[], bool]) -> AgentOutcome:
@@ -174,8 +180,7 @@ class _AgentLoop:
         stop: MCPError | None = None
         try:
             while not task.done():
-                remaining = max(0.0, self._until - time.monotonic())
-                await asyncio.wait({task}, timeout=min(POLL_SECONDS, remaining))
+                await asyncio.wait({task}, timeout=POLL_SECONDS)
                 stop = self._reason_to_stop(is_canceled)
                 if stop is not None and not task.done():
                     break
@@ -196,7 +201,7 @@ class _AgentLoop:
     def _reason_to_stop(self, is_canceled: Callable[[], bool]) -> MCPError | None:
         if is_canceled():
             return Canceled("The run was canceled")
-        if time.monotonic() < self._until:
+        if self._clock() < self._until:
             return None
         return TimedOut(
             f"The agent was not done after {self._options.total_timeout:g} seconds",
@@ -212,7 +217,7 @@ class _AgentLoop:
             text=text,
             usage=self._meter.usage,
             iterations=self._iterations,
-            duration=time.monotonic() - self._began,
+            duration=self._clock() - self._began,
             notes=(*self._notes, *self._calls.notes),
         )
         if ending is not None:
@@ -380,7 +385,7 @@ class _AgentLoop:
 
     def _is_late(self) -> bool:
         """Whether the rest of the time limit is for the answer."""
-        if not self._options.answer_at_limit or time.monotonic() < self._tools_until:
+        if not self._options.answer_at_limit or self._clock() < self._tools_until:
             return False
         self._notes.append("The time limit was nearly reached, so the answer is what the model knew by then")
         return True
@@ -422,9 +427,10 @@ class _AgentLoop:
         tasks = [
             asyncio.create_task(self._run_tool(replies, number, slots)) for number in range(len(replies))
         ]
-        left = self._tools_until - time.monotonic()
+        late = set(tasks)
         try:
-            _, late = await asyncio.wait(tasks, timeout=None if math.isinf(left) else max(0.0, left))
+            while late and self._clock() < self._tools_until:
+                _, late = await asyncio.wait(late, timeout=POLL_SECONDS)
             if late:  # at the time limit, if there is to be an answer
                 self._stopped.set()
                 await self._end(tasks)
@@ -455,9 +461,11 @@ class _AgentLoop:
             request = reply.request
             shown_name = self._toolbox.shown_name(request.name)
             self._emit(ToolStarted(request=request, shown_name=shown_name, at=datetime.now(UTC)))
-            began = time.monotonic()
+            clock = StoppableClock()
+            began = clock()
             try:
-                reply = await in_thread(self._toolbox.run, request, is_canceled=self._stopped.is_set)
+                with of_call(clock):
+                    reply = await in_thread(self._toolbox.run, request, is_canceled=self._stopped.is_set)
             except Canceled:
                 if not self._stopped.is_set():
                     raise
@@ -470,9 +478,7 @@ class _AgentLoop:
                 self._notes.append(f"The call of '{shown_name}' failed inside of the agent: {error}")
             finally:
                 replies[number] = reply
-                self._emit(
-                    ToolFinished(reply=reply, shown_name=shown_name, duration=time.monotonic() - began)
-                )
+                self._emit(ToolFinished(reply=reply, shown_name=shown_name, duration=clock() - began))
 
 
 def _cut_off(requests: Sequence[ToolRequest]) -> list[ToolRequest]:

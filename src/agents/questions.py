@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import itertools
 import json
-import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from ..client.clock import StoppableClock
 from ..client.protocol.messages import INVALID_PARAMS, RpcError
 from ..runs.server_questions import REVIEW, answered_question, planned_question
 from ..types.errors import ArgumentsInvalid
 from .agent_events import ToolFinished, ToolStarted
+from .person_clock import of_call
 from .toolbox.replies import ToolReply, ToolRequest
 
 if TYPE_CHECKING:
@@ -47,13 +48,16 @@ class Questions:
             plan, question = planned_question(route, method, params, self.executor.turn)
         except ArgumentsInvalid as error:
             return RpcError(INVALID_PARAMS, error.sentence)
-        at, began = datetime.now(UTC), time.monotonic()
+        at, clock = datetime.now(UTC), StoppableClock()
+        began = clock()
         objection = self.executor.objection
         hooks = (*self.executor.question_hooks, _PersonDecides(question, objection))
-        reply, outcome = answered_question(
-            self.executor.run_of_calls, plan, question, hooks, self.sample, _PersonDecides(REVIEW, objection)
-        )
-        self._show(plan, outcome, at, time.monotonic() - began)
+        review = _PersonDecides(REVIEW, objection)
+        with of_call(clock):
+            reply, outcome = answered_question(
+                self.executor.run_of_calls, plan, question, hooks, self.sample, review
+            )
+        self._show(plan, outcome, at, clock() - began)
         return reply
 
     def _show(self, plan: PlannedCall, outcome: CallOutcome, at: datetime, seconds: float) -> None:

@@ -174,6 +174,15 @@ class CallRecord:
             "Decision",
         ),
     ] = None
+    asked: Annotated[
+        float | None,
+        Recorded(
+            "Seconds that the question stood before a person decided about the call.",
+            "Asked (s)",
+            "seconds",
+            later=True,
+        ),
+    ] = None
     input_row: Annotated[str | None, Recorded("RowID of the row of parameters.", "Input row")] = None
     arguments: Annotated[
         str | None,

@@ -293,17 +293,15 @@ class AgentRun:
         if host is not None:
             run.run_workflow = workflow_runner(host, self._interrupt)
             run.workflow_digest = workflow_digest
-        rules, trusted = "\n".join(settings.rule or ()), ",".join(settings.trust or ())
+        rules = CallRules.parse("\n".join(settings.rule or ()), ",".join(settings.trust or ()))
         return Prompter(
             model=model,
             toolset=Toolset(tools, suspicious=settings.suspicious_tools),
             run=run,
             options=self._options(),
-            tool_options=ToolOptions(
-                rules=CallRules.parse(rules, trusted), search_above=_TOOL_TOKENS, limits=self._limits()
-            ),
+            tool_options=ToolOptions(rules=rules, search_above=_TOOL_TOKENS, limits=self._limits()),
             system_message=SYSTEM_MESSAGE if settings.system is None else settings.system,
-            approver=PersonAsked(self._interrupt, self._timeline.hide) if can_ask() else None,
+            approver=PersonAsked(self._interrupt, self._timeline.hide, rules) if can_ask() else None,
             questions=sessions.questions,
             links={},
             data_prefix=DATA_PREFIX,

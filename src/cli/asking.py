@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import json
+import time
+from dataclasses import replace
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from ..agents.toolbox.approvals import Approvals, called, form_of
+from ..agents.toolbox.call_rules import CallRule
 from ..agents.toolbox.question_form import checked_form, form_fields
 from ..runs.call_values import Deny
 from ..types.errors import ArgumentsInvalid
-from .terminal import err, plain, read_line
+from ..types.tool import WorkflowTool
+from .person import asked, entered
+from .terminal import err, plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from ..agents.toolbox.call_rules import CallRules
     from ..agents.toolbox.question_form import FormField
     from ..runs.call_values import Allow, Ask, Edit, PlannedCall
 
@@ -21,52 +28,93 @@ if TYPE_CHECKING:
 class PersonAsked:
     """Shows a call and reads what the person wants: an `Approver`. `hide` clears a line that changes."""
 
-    def __init__(self, is_stopped: Callable[[], bool], hide: Callable[[], None]) -> None:
+    def __init__(self, is_stopped: Callable[[], bool], hide: Callable[[], None], rules: CallRules) -> None:
         self._is_stopped = is_stopped
         self._hide = hide
+        self._rules = rules
         self._approvals = Approvals()
 
     def __call__(self, plan: PlannedCall, question: Ask) -> Allow | Deny | Edit:
         if known := self._approvals.already(plan):
             return known
-        name, server = called(plan)
         self._hide()
+        began = time.monotonic()
+        verdict = self._decided(plan, question)
+        return replace(verdict, asked=round(time.monotonic() - began, 3))
+
+    def _decided(self, plan: PlannedCall, question: Ask) -> Allow | Deny | Edit:
+        name, server = called(plan)
         match question.about:
             case "form" if (fields := form_fields(form_of(plan))) is not None:
                 return self._filled_in(plan, fields, f"{server} asks: {question.why}")
             case "page":
                 return self._opened(plan, f"{server} asks: {question.why}")
             case "call":
-                self._say(f"May {name} be called, of {server}? ({question.why})")
+                asks = f"May {name} be called, of {server}?"
             case "answer":
-                self._say(f"May {server} get this answer of your model?")
+                asks = f"May {server} get this answer of your model?"
             case _:
-                self._say(f"{server} asks: {question.why} ({name})")
-        self._say(json.dumps(dict(plan.arguments or {}), indent=2, ensure_ascii=False))
+                asks = f"{server} asks: {question.why} ({name})"
+        arguments = json.dumps(dict(plan.arguments or {}), indent=2, ensure_ascii=False)
+        text = f"{asks}\n{self._why(plan, question)}\n{arguments}"
         while True:
-            answer = self._read("y(es), a(lways this tool), n(o) and why, e(dit): ")
-            # The end of the input is no consent.
-            word, _, reason = (answer or "no").strip().partition(" ")
-            match word.lower():
-                case "y" | "yes":
+            answer = asked(text, "yes", "all", "no", "edit", is_stopped=self._is_stopped)
+            match "" if answer is None else answer.word:
+                case "yes":
                     return self._approvals.allow(plan)
-                case "a" | "always":
+                case "all" if self._allows_all(plan, question):
                     return self._approvals.allow(plan, always=True)
-                case "n" | "no":
-                    return self._approvals.refuse(reason.strip())
-                case "e" | "edit" if (edited := self._edited(plan, question)) is not None:
+                case "all":
+                    text = f"So not all. {asks}"
+                case "edit" if (edited := self._edited(plan, question)) is not None:
                     return edited
+                case "edit":
+                    text = asks
+                case "no" if answer is not None:
+                    return self._approvals.refuse(answer.reason)
                 case _:
-                    pass
+                    return self._unanswered()
+
+    def _allows_all(self, plan: PlannedCall, question: Ask) -> bool:
+        name, server = called(plan)
+        if question.about == "call":
+            what = f"all further calls of {name}, of {server}, are made, whatever their arguments"
+        else:
+            what = f"{server} gets whatever it wants with {name}, and you do not see it before"
+        answer = asked(
+            f"Until this conversation ends {what}, and you are not asked. Is that what you want?",
+            *("yes", "no"),
+            is_stopped=self._is_stopped,
+        )
+        return answer is not None and answer.word == "yes"
+
+    def _why(self, plan: PlannedCall, question: Ask) -> str:
+        """Why the person is asked, and what to write so as not to be asked."""
+        assert plan.tool is not None
+        name, server = called(plan)
+        is_workflow = isinstance(plan.tool, WorkflowTool)
+        about = CallRule(verb="allow", name=name, server=None if is_workflow else server)
+        if question.about != "call":
+            rule = replace(about, verb="deny")
+            return (
+                f"A server may not do this unasked. To refuse without a question: --rule {quote(str(rule))}"
+            )
+        said = f"You are asked because of the {question.why}; {self._rules.known_of(plan.tool)}."
+        instead = f"Not to be asked, put this before other rules: --rule {quote(str(about))}"
+        return f"{said}\n{instead}"
+
+    def _unanswered(self) -> Deny:
+        why = "the answer was stopped" if self._is_stopped() else "the input has ended"
+        return self._approvals.unanswered(why)
 
     def _opened(self, plan: PlannedCall, why: str) -> Allow | Deny:
-        self._say(f"{why}\n{(plan.arguments or {})['url']}")
-        answer = (self._read("Open it only if you trust it. d(one), n(o), l(ater): ") or "later").strip()
-        match answer.lower():
-            case "d" | "done" | "y" | "yes":
+        text = f"{why}\n{(plan.arguments or {})['url']}\nOpen it only if you trust it."
+        answer = asked(text, "done", "no", "later", is_stopped=self._is_stopped)
+        match "" if answer is None else answer.word:
+            case "done":
                 return self._approvals.allow(plan)
-            case "n" | "no":
-                return self._approvals.refuse()
+            case "no" if answer is not None:
+                return self._approvals.refuse(answer.reason)
             case _:
                 return self._approvals.dismiss()
 
@@ -88,7 +136,7 @@ class PersonAsked:
         alone = {"type": "object", "properties": {form_field.name: form["properties"][form_field.name]}}
         while True:
             typed = self._read(_prompt(form_field))
-            match text := "/cancel" if typed is None else typed.strip():
+            match text := "/cancel" if typed is None else typed:
                 case "/decline":
                     return self._approvals.refuse()
                 case "/cancel":
@@ -111,7 +159,7 @@ class PersonAsked:
 
     def _read(self, prompt: str) -> str | None:
         """A line; None at the end of the input, or if the turn is stopped."""
-        return read_line(prompt, self._is_stopped)
+        return entered(prompt, self._is_stopped)
 
     def _say(self, text: str) -> None:
         err().print(plain(text))

@@ -77,9 +77,11 @@ def chat(
 def _talk(run: AgentRun, stop: _Stop, conversation: list[ConversationRow]) -> None:
     lengths: list[int] = []  # of the conversation before each question
     while (line := _line()) is not None:
-        command, _, rest = line.strip().partition(" ")
+        text = line.strip()
+        # Several lines are a paste, which is a message whatever it begins with.
+        command, _, rest = ("", "", "") if "\n" in text else text.partition(" ")
         match command:
-            case "":
+            case "" if not text:
                 pass
             case "/exit" | "/quit":
                 return
@@ -106,7 +108,7 @@ def _talk(run: AgentRun, stop: _Stop, conversation: list[ConversationRow]) -> No
                 note(f"There is no {command}.\n{_HELP}")
             case _:
                 lengths.append(len(conversation))
-                conversation[:] = _turn(run, stop, line.strip(), conversation)
+                conversation[:] = _turn(run, stop, text, conversation)
 
 
 def _show_prompts(run: AgentRun) -> None:

@@ -9,7 +9,8 @@ import typer
 
 from ..yaml_text import one_of
 from .command_errors import UsageError
-from .terminal import can_ask, note, read_line
+from .person import asked
+from .terminal import can_ask
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -59,12 +60,11 @@ class _Decisions:
         def is_stopped() -> bool:
             return self._is_stopped() or question.is_stopped()
 
+        text = (
+            f"{question.node} asks: {question.message}\nNot to be asked: --approve or --deny {question.node}"
+        )
         with self._asking:
-            note(f"{question.node} asks: {question.message}")
-            while (answer := read_line("y(es) or n(o), and why: ", is_stopped)) is not None:
-                # Anything else is asked again: a slip of the finger is no decision.
-                word, _, comment = answer.strip().partition(" ")
-                if word.lower() in {"y", "yes", "n", "no"}:
-                    yes = word.lower() in {"y", "yes"}
-                    return Decision(approved=yes, by="a person", comment=comment.strip())
-        return None
+            answer = asked(text, "yes", "no", is_stopped=is_stopped)
+        if answer is None:
+            return None
+        return Decision(approved=answer.word == "yes", by="a person", comment=answer.reason)

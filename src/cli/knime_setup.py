@@ -29,7 +29,8 @@ from .knime_installations import (
     with_extension,
     without_extension,
 )
-from .terminal import is_terminal, note, print_json, say
+from .person import asked
+from .terminal import can_ask, note, print_json, say
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -331,11 +332,12 @@ def _write(changes: list[Change], *, yes: bool, dry_run: bool) -> bool:
         note("Nothing was written")
         return False
     if not yes:
-        if not is_terminal(sys.stdin):
+        if not can_ask():
             raise CommandError(
                 "Nobody can be asked here: look at this with --dry-run, then write it with --yes."
             )
-        if not typer.confirm("Write this?"):
+        answer = asked("Write this? --yes writes it without a question", "yes", "no")
+        if answer is None or answer.word == "no":
             note("Nothing was written")
             return False
     for change in changes:

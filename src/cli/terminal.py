@@ -17,7 +17,6 @@ from contextlib import contextmanager, suppress
 from time import monotonic
 from typing import IO, TYPE_CHECKING, Any, Self, cast
 
-from ..system import typed_line
 from ..types.texts import CUT, counted, escape, shortened
 from ..types.texts import visible as escape_hidden
 
@@ -40,7 +39,6 @@ except ImportError:  # optional: orjson comes with LangChain, on platforms that 
 
 LONGEST_ERROR = 100_000
 """Characters that are shown of an error which a server words: tens of megabytes are possible."""
-_POLL_SECONDS = 0.1
 _INDENTED = 1_000_000  # bytes: a value of 2 MB that is nested 190 levels deep takes 370 MB indented
 _LAID_OUT = 2_000  # rows: rich takes 6 s for 40,000
 _WIDEST = 60  # characters of a column where not
@@ -143,16 +141,6 @@ def is_terminal(stream: IO[str]) -> bool:
 def can_ask() -> bool:
     """Whether somebody sits at the terminal."""
     return is_terminal(sys.stdin) and is_terminal(sys.stderr)
-
-
-def read_line(prompt: str, is_stopped: Callable[[], bool]) -> str | None:
-    """Asks for a line; None at the end of the input, or if nobody waits for it any more."""
-    err().print(plain(prompt), end="")
-    while not is_stopped():
-        if (line := typed_line(_POLL_SECONDS)) is not None:
-            # An empty text is the end of the input: a line that was left empty has its line feed.
-            return line or None
-    return None
 
 
 def _remark(text: str, style: str) -> None:

@@ -11,6 +11,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextvars import copy_context
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, assert_never
 
@@ -151,7 +152,11 @@ class CallInbox:
 
         # This thread reads the replies of all calls of its stream, and a person's answer takes minutes.
         if self._requests.takes_long(message.get("method")):
-            threading.Thread(target=respond, name="knime-mcp-question", daemon=True).start()
+            # In the context of the call, if this thread is that of one.
+            within = copy_context().run
+            answering = threading.Thread(target=within, args=(respond,), name="knime-mcp-question")
+            answering.daemon = True
+            answering.start()
         else:
             respond()
 

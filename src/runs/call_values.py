@@ -49,13 +49,18 @@ class PlannedCall:
     schemas: tuple[str, ...] = ()
     # what hooks decided about the call, and by whom, for the record; None until they were asked
     decision: str | None = None
+    asked: float | None = None  # seconds that the question stood before a person; None without one
 
 
 @dataclass(frozen=True, slots=True)
 class Allow:
-    """The call may be made. `by` says who decided so, for the record; empty for one that has no objection."""
+    """The call may be made. `by` says who decided so, for the record; empty for one that has no objection.
+
+    `asked`, here and below, is how many seconds the question stood, if a person had to decide.
+    """
 
     by: str = ""
+    asked: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +69,7 @@ class Deny:
 
     reason: MCPError
     by: str = ""
+    asked: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +90,7 @@ class Edit:
 
     arguments: Mapping[str, Any]
     by: str
+    asked: float | None = None
 
 
 Verdict: TypeAlias = Allow | Deny | Ask | Edit

@@ -187,6 +187,7 @@ class Run:
                 is_approved = True
                 edited = "filled in" if verdict.about == "form" else edited
                 verdict = nobody_asked(verdict) if self.ask is None else self.ask(plan, verdict)
+                plan = replace(plan, asked=verdict.asked)
             match verdict:
                 case Deny(reason=reason, by=by):
                     said.append(f"denied by {by}" if by else "denied")
@@ -484,6 +485,7 @@ class CallInProgress:
                 "run": self.run.id,
                 "iteration": plan.iteration,
                 "decision": "; ".join(filter(None, (plan.decision, *self.coercions))) or None,
+                "asked": plan.asked,
                 "input_row": self.input_row,
                 "started_at": self._started_at,
                 "arguments": self._arguments_text(unmarked),

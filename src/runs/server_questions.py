@@ -160,7 +160,8 @@ def _reviewed(call: CallInProgress, sampled: ToolAnswer, review: CallHook) -> To
     shown = replace(call.plan, tool=tool, arguments={"text": sampled.text}, decision=None)
     decided = replace(call.run, hooks=(review,)).decided(shown)
     said = f"{call.plan.decision}; answer {decided.decision}"
-    call.plan = replace(call.plan, decision=said, denied=decided.denied)
+    asked = [seconds for seconds in (call.plan.asked, decided.asked) if seconds is not None]
+    call.plan = replace(call.plan, decision=said, denied=decided.denied, asked=sum(asked) if asked else None)
     if decided.error is not None:
         raise decided.error
     text = (decided.arguments or {})["text"]

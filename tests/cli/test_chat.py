@@ -91,17 +91,21 @@ def test_a_person_decides_about_a_call_of_an_agent(chat, tmp_path):
 
 def test_a_person_decides_about_each_call(chat, tmp_path):
     decisions = [
-        (["n too much"], ("denied", "denied by a person: too much", None)),
-        (["what", "n"], ("denied", "denied by a person", None)),
+        (["no too much"], ("denied", "denied by a person: too much", None)),
+        (["what", "yes please", "n too much", "n"], ("denied", "denied by a person", None)),
         (["e", "{no", "e", '{"a": 1, "b": 2}'], ("ok", "edited by a person: a", "3")),
-        (["a"], ("ok", "allowed by a person, for all calls of the tool", "42")),
+        (["a", "n", "y"], ("ok", "allowed by a person", "42")),
+        (["a", "y"], ("ok", "allowed by a person, for all calls of the tool", "42")),
+        ([], ("ok", "allowed by a person, for all calls of the tool", "42")),
     ]
     terminal, _ = chat(*[ADD, says("done")] * len(decisions), more=["--audit", "run.jsonl"])
     for typed, _ in decisions:
         terminal.until("> ")
         terminal.type("What is 40 + 2?")
-        for line in typed:
-            terminal.until("JSON: " if line.startswith("{") else "e(dit): ")
+        for before, line in zip(["", *typed], typed, strict=False):
+            terminal.until(
+                "JSON: " if line.startswith("{") else "n(o) or no and why: " if before == "a" else "e(dit): "
+            )
             terminal.type(line)
         terminal.until("done")
     terminal.until("> ")

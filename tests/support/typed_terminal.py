@@ -15,9 +15,9 @@ DEADLINE = 120  # seconds; it only detects a hang: a busy machine takes a minute
 class Terminal:
     """A program on a terminal, into which somebody types."""
 
-    def __init__(self, folder, *arguments):
+    def __init__(self, folder, *arguments, kind="dumb"):
         self._ours, its = pty.openpty()
-        environment = {**os.environ, "TERM": "dumb", "COLUMNS": "200"}
+        environment = {**os.environ, "TERM": kind, "COLUMNS": "200"}
         self._process = subprocess.Popen(
             [sys.executable, "-m", "knime_mcp.cli.app", *map(str, arguments)],
             cwd=folder,
@@ -49,7 +49,16 @@ class Terminal:
         self.shown += self._decoder.decode(os.read(self._ours, 4096))
 
     def type(self, line):
-        os.write(self._ours, f"{line}\n".encode())
+        self.press(f"{line}\n")
+
+    def press(self, keys):
+        os.write(self._ours, keys.encode())
+
+    def paste(self, text):
+        """Pastes as terminals do: marked if the program wants that, and with carriage returns."""
+        marked = self.shown.rfind("\x1b[?2004h") > self.shown.rfind("\x1b[?2004l")
+        begin, end = ("\x1b[200~", "\x1b[201~") if marked else ("", "")
+        self.press(f"{begin}{text.replace(chr(10), chr(13))}{end}")
 
     def interrupt(self):
         os.killpg(self._process.pid, signal.SIGINT)

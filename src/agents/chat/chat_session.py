@@ -8,6 +8,8 @@ decides about another one.
 from __future__ import annotations
 
 import threading
+import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ...runs.call_values import Allow, Deny, Edit, PlannedCall
@@ -302,7 +304,8 @@ class ChatSession:
             # behind, does not count.
             self._asked, self._verdict = (number, plan, question), None
             self._tell(asked_event(number, plan, question))
-            verdict = self._decided(question)
+            began = time.monotonic()
+            verdict = replace(self._decided(question), asked=round(time.monotonic() - began, 3))
             self._asked = None
             self._tell({"kind": "decided", "number": number})
             return verdict

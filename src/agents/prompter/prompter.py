@@ -12,12 +12,14 @@ from hashlib import sha256
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from ...client.clock import StoppableClock
 from ...runs.checked_calls import described_tools
 from ...types.errors import Canceled, InputInvalid, MCPError, ToolFailed
 from ...types.texts import canonical_json
 from ..agent_events import Ending, ModelAnswered, PromptGiven, TokenMeter
 from ..message_content import origin_of, text_of
 from ..model.model_errors import PromptFiltered
+from ..person_clock import without_clocks
 from ..timeline import PromptTimeline
 from ..toolbox.data_registry import DataRegistry, next_ids
 from ..toolbox.tool_executor import ToolExecutor, ToolOptions
@@ -137,7 +139,7 @@ class Prompter:
             registry = DataRegistry(
                 self.data, to_table=self.to_table, prefix=self.data_prefix, first=first_data
             )
-        timeline, ended = PromptTimeline(row=prompt.row), threading.Event()
+        timeline, ended, clock = PromptTimeline(row=prompt.row), threading.Event(), StoppableClock()
         telling = threading.Lock()  # servers ask in threads of their own
 
         def tell(event: AgentEvent) -> None:
@@ -151,7 +153,7 @@ class Prompter:
 
         executor = ToolExecutor(
             self.toolset,
-            self._part_of(prompt, host, ended),
+            self._part_of(prompt, host, ended, clock),
             registry=registry,
             options=self.tool_options,
             earlier=_origins(prompt.history),
@@ -169,6 +171,7 @@ class Prompter:
                     self.options,
                     turns=turns,
                     meter=meter,
+                    clock=clock,
                     on_event=tell,
                     is_canceled=is_canceled,
                 )
@@ -229,12 +232,14 @@ class Prompter:
             case _:
                 pass
 
-    def _part_of(self, prompt: Prompt, host: HostThread, ended: threading.Event) -> Run:
+    def _part_of(
+        self, prompt: Prompt, host: HostThread, ended: threading.Event, clock: StoppableClock
+    ) -> Run:
         """A prompt's part of the run: workflows run in the host's thread, and none after the prompt ended."""
         run_workflow, digest = self.run.run_workflow, self.run.workflow_digest
         return replace(
             self.run,
-            ask=None if self.approver is None else host.here(self.approver),
+            ask=None if self.approver is None else without_clocks(host.here(self.approver), clock),
             input_row=prompt.row,
             run_workflow=None if run_workflow is None else host.here(_until_ended(ended, run_workflow)),
             workflow_digest=None if digest is None else host.here(digest),

@@ -52,6 +52,13 @@ class Approvals:
         """Neither yes nor no: the person does not want to decide."""
         return Deny(Canceled("The user has dismissed the question"), f"{_PERSON}: dismissed")
 
+    def unanswered(self, why: str) -> Deny:
+        """Nobody has said yes; ``why`` says what came in between."""
+        error = CallDenied(
+            f"Nobody has allowed this call: {why}", fix="Go on without it, and say what could not be done"
+        )
+        return Deny(error, f"default: nobody has answered ({why})")
+
     def refuse(self, reason: str = "") -> Deny:
         said = f": {reason}" if reason else ""
         return Deny(

@@ -143,6 +143,19 @@ class CallRules:
         """Whether the annotations and texts of a server are believed."""
         return any(_is_server(pattern, server) for pattern in self.trusted)
 
+    def known_of(self, tool: Tool) -> str:
+        """What is known of a tool, for whoever decides about a call of it."""
+        _, server, known = _facts(tool, self)
+        if server is None:
+            return "nothing says what the workflow does"
+        if not self.trusts(server):
+            return "the server is not trusted, so what it says of its tools does not count"
+        if known["read-only"]:
+            return "its trusted server says that the tool only reads"
+        if known["destructive"]:
+            return "the tool is destructive, or its trusted server does not say that it is not"
+        return "its trusted server says that the tool changes something and destroys nothing"
+
     def deciding(
         self,
         tool: Tool,
