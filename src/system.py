@@ -394,8 +394,8 @@ def forget_typed() -> bool:
     with suppress(termios.error):  # no terminal
         # A long paste comes in parts: the terminal takes the next one when there is room.
         while is_ready(0, _QUIET):
-            found = True
             termios.tcflush(0, termios.TCIFLUSH)
+            found = True
         termios.tcflush(0, termios.TCIFLUSH)  # the beginning of a line
     return found
 

@@ -278,3 +278,17 @@ def test_no_signal_comes_to_a_thread():
 def test_memory_is_told():
     assert (system.memory_in_use() > 1 << 20) == (system.NAME == "linux")
     assert system.addresses_left() > 1 << 20
+
+
+def test_nothing_was_typed_where_nobody_types():
+    reading, writing = os.pipe()
+    before = os.dup(0)
+    os.dup2(reading, 0)
+    try:
+        os.write(writing, b"y\n")
+        assert not system.forget_typed()
+        assert os.read(0, 9) == b"y\n", "no terminal: it is somebody's input"
+    finally:
+        os.dup2(before, 0)
+        for number in (before, reading, writing):
+            os.close(number)

@@ -161,7 +161,9 @@ class AgentSettings:
             metavar="INPUT,OUTPUT",
         ),
     ] = None
-    time_limit: Annotated[float | None, _limit("Seconds for the whole answer.", min=0.1)] = None
+    time_limit: Annotated[
+        float | None, _limit("Seconds for the whole answer, without those in which you are asked.", min=0.1)
+    ] = None
     history: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Go on with a conversation that chat has saved.")
     ] = None
@@ -204,7 +206,14 @@ def agent(
         Path | None,
         typer.Option(metavar="FILE.html", help="Write the run as a page with all details, for a browser."),
     ] = None,
-    ask: Annotated[bool, _limit("Ask me before each call that no rule decides about.", "--ask")] = False,
+    ask: Annotated[
+        bool,
+        _limit(
+            "Ask me before each call that no rule decides about. What was typed before a question is no"
+            " answer to it.",
+            "--ask",
+        ),
+    ] = False,
     answer_schema: Annotated[
         str,
         typer.Option(

@@ -28,7 +28,8 @@ _HELP: Final = """/tools      the tools that the model may call
 /cost       what was spent so far
 /undo       forgets the last question and its answer
 /save FILE  writes the conversation, for --history
-/exit       ends, like Ctrl-D; Ctrl-C stops an answer"""
+/exit       ends, like Ctrl-D; Ctrl-C stops an answer
+Several pasted lines are one message."""
 
 
 class _Stop:
@@ -53,7 +54,8 @@ def chat(
     """Talk to a model that may call tools.
 
     Before each call that no rule decides about you are asked, unless a server that you trust says that the
-    tool only reads. /help lists what else can be typed. The exit code is 0.
+    tool only reads. What was typed before a question is no answer to it. A paste is one message. /help lists
+    what else can be typed. The exit code is 0.
 
     Example: knime-mcp chat --server http://127.0.0.1:8931/mcp --model-url http://localhost:11434/v1
     --model qwen3

@@ -83,6 +83,16 @@ def test_a_person_decides_and_it_is_on_record(answer, status, decision, sent):
     assert questions == ["it costs money"]
 
 
+def test_how_long_the_question_stood_is_on_record():
+    record, _ = made(asking(), ask=lambda *_: Allow("Ada", asked=2.5))
+    assert record.asked == 2.5
+    for answer in (Deny(MCPError("No"), "Ada", asked=0.25), Edit({"amount": 1}, "Ada", asked=0.25)):
+        record, _ = made(asking(), ask=lambda *_, answer=answer: answer)
+        assert record.asked == 0.25
+    record, _ = made(asking())
+    assert record.asked is None
+
+
 def test_what_was_edited_is_decided_anew():
     record, sent = made(no_more_than(10), asking(), ask=lambda *_: Edit({"amount": 99}, "Ada"))
     assert (record.status.value, sent) == ("denied", [])

@@ -1,6 +1,7 @@
 """The node *MCP Agent Chat*: its view's service as KNIME and the page use it, and what it hands on."""
 
 import json
+import time
 from pathlib import Path
 
 from knime_mcp.audit.verify import verify_file
@@ -67,6 +68,27 @@ def test_a_person_denies_and_edits_calls(chat, script, servers, tools_of):
     assert "not these" in denied["text"]
     assert json.loads(edited["arguments"]) == {"a": 30, "b": 40}
     assert "70" in edited["text"]
+
+
+def test_a_person_thinks_and_no_seconds_of_the_call_count_it(chat, script, servers, tools_of):
+    first, _ = servers
+    model = script(calls(call("add", {"a": 1, "b": 2}), call("add", {"a": 3, "b": 4})), says("Done."))
+    page = chat(model, tools_of(first.url("/one")))
+    began = time.monotonic()
+    page.call("ask", "Add.")
+    thought = []
+    for _ in range(2):
+        number = page.until("ask")["number"]
+        seen = time.monotonic()
+        time.sleep(0.5)  # the person thinks
+        thought.append(time.monotonic() - seen)
+        page.call("decide", number, "allow")
+    page.done()
+    took = time.monotonic() - began
+    assert all(card["seconds"] <= took - min(thought) + 0.01 for card in page.of("result"))
+    journal = Path(page.hand_on()["data"]["journal"]).read_text("utf-8").splitlines()
+    stood = [line["asked"] for line in map(json.loads, journal) if "status" in line]
+    assert sum(stood) >= sum(thought) - 0.01
 
 
 def test_always_asks_once(chat, script, servers, tools_of):
