@@ -206,7 +206,9 @@ class MCPAgentChat:
         self, ctx: Any, model: Any, tools: Any, history: Any, data: list[Any], credential: Any
     ) -> Any:
         """Gives out what was said in the view; without a view, asks the questions."""
+        from ..audit.calls_table import calls_table
         from ..tools.node_settings.connection import JOURNALS, data_area
+        from ..types.columns import choose_form
         from .chat.chat_service import HandedOn
 
         outputs = data_outputs(ctx)
@@ -215,7 +217,8 @@ class MCPAgentChat:
             handed_on = HandedOn.read(said)
             ctx.flow_variables["mcp_audit_head"] = handed_on.head
             handed_on.keep_journal(data_area(ctx) / JOURNALS)
-            conversation, calls = handed_on.conversation, handed_on.calls
+            conversation = handed_on.conversation
+            calls = to_table(calls_table(handed_on.calls, form=choose_form("auto")))
             tables = [table for _, table in handed_on.tables][-outputs:] if outputs else []
         else:
             conversation, calls, tables = self._ask_questions(ctx, model, tools, history, data, credential)

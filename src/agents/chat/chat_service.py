@@ -1,7 +1,7 @@
 """What the chat's page calls, and what KNIME takes from it when the node is executed again.
 
 KNIME lets a page call every attribute of the service by its name, so there is nothing here that a page must
-not do.
+not do. A view can make tables, but no file stores, in which tool cells are: only ``execute`` can.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from ...audit.calls_table import calls_table
-from ...types.columns import choose_form
+from ...audit.calls_table import calls_table, records_of
 from ..base import to_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ...audit.record import CallRecord
     from ..prompter.conversation_table import ConversationLayout, ConversationRow
     from .chat_session import ChatSession
 
@@ -32,7 +32,7 @@ class HandedOn:
     """
 
     conversation: Any
-    calls: Any
+    calls: Sequence[CallRecord]
     tables: tuple[tuple[str, Any], ...] = ()
     journal: str = ""
     head: str = ""
@@ -44,13 +44,17 @@ class HandedOn:
         data = view_data["data"]
         named = tuple(zip(data["tables"], tables, strict=True))
         return cls(
-            conversation=conversation, calls=calls, tables=named, journal=data["journal"], head=data["head"]
+            conversation=conversation,
+            calls=records_of(calls.to_pyarrow()),
+            tables=named,
+            journal=data["journal"],
+            head=data["head"],
         )
 
     def view_data(self) -> dict[str, Any]:
         """In KNIME's form. KNIME writes the data as one text of at most 64 KB; the tables have no limit."""
         data = {"journal": self.journal, "head": self.head, "tables": [name for name, _ in self.tables]}
-        ports = [self.conversation, self.calls, *(table for _, table in self.tables)]
+        ports = [self.conversation, to_table(calls_table(self.calls)), *(table for _, table in self.tables)]
         return {"data": data, "ports": ports, "portIds": []}
 
     def keep_journal(self, folder: Path) -> None:
@@ -122,21 +126,15 @@ class ChatService:
 
     def get_view_data(self) -> dict[str, Any]:
         """Ends the conversation here and hands it on; called by KNIME."""
-        session, form = self.session, choose_form("auto")
+        session = self.session
         # First, as the conversation may still change until it is closed.
         head = "" if session is None else session.close()
         entries = self.entries if session is None else session.entries
-        calls = calls_table([] if session is None else session.records(), form=form)
-        earlier = self.earlier
-        if earlier is not None:
-            before = earlier.calls.to_pyarrow()
-            # Its first column are the RowIDs. KNIME gives columns their types back, which Arrow compares.
-            before = before.drop_columns(before.schema.names[:1])
-            calls = pa.concat_tables([before, calls.cast(before.schema)])
+        calls, earlier = [] if session is None else session.records(), self.earlier
         made = [] if session is None else session.made_tables()
         return HandedOn(
             conversation=to_table(self.layout.table(entries)),
-            calls=to_table(calls),
+            calls=(*(earlier.calls if earlier else ()), *calls),
             tables=(*(earlier.tables if earlier else ()), *((name, _knimes(data)) for name, data in made)),
             journal=self.journal,
             head=head,

@@ -2,9 +2,12 @@
 
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 
+from knime_mcp.audit.calls_table import journal_calls, records_of
 from knime_mcp.audit.verify import verify_file
+from knime_mcp.types.columns import read_tools
 from tests.agents.chat.conftest import DEADLINE
 from tests.support.chat_server import call, calls, fails, says
 
@@ -187,6 +190,55 @@ def test_what_was_said_leaves_the_node_and_is_known_to_the_next_view(
     assert len(rows_of(second, 0)) == 6
     assert [row["Tool name"] for row in rows_of(second, 1)] == ["add"]
     assert "handed on" in page.call("ask", "More?")
+
+
+def records_in(host, output):
+    """The records in *Tool calls*, with the tools of its cells."""
+    with host.executing():
+        return records_of(output.arrow, read_tools(output.as_input()))
+
+
+def records_of_journal(file):
+    """Those of a journal, without what has no column."""
+    return [replace(record, key=None) for record in journal_calls(file)]
+
+
+def test_a_view_hands_on_all_calls_and_what_they_gave(
+    host, chat, executed, script, servers, tools_of, rows_of, journal_files
+):
+    """A view makes no tool cells, as KNIME gives it no file stores: they are made when the node executes."""
+    tools = tools_of(servers[0].url("/one"), include="add, pixel, weather")
+    model = script(
+        calls(call("add", {"a": 1, "b": 2}), call("pixel"), call("weather", {"city": "Ulm"})),
+        says("All of it."),
+        calls(*(call("add", {"a": number}) for number in range(4)), call("pixel")),
+        says("And more."),
+    )
+    settings = {"ask_first": "rules", "parallel_calls": 1}
+    page = chat(model, tools, **settings)
+    page.answered("What is there?")
+    first = page.hand_on()
+    result = executed(model, tools, view_data=first)
+    said = rows_of(result, 0)
+    assert len(said) == 6
+    assert "png" in pictured(said)
+    records = records_in(host, result.outputs[1])
+    assert [json.loads(record.tool)["name"] for record in records] == ["add", "pixel", "weather"]
+    assert records == records_of_journal(*journal_files())
+
+    later = chat(model, tools, view_data=first, **settings)
+    later.answered("And then?")
+    again = executed(model, tools, view_data=later.hand_on())
+    assert len(rows_of(again, 0)) == 14
+    found = records_in(host, again.outputs[1])
+    assert found[:3] == records
+    assert found[3:] == records_of_journal(journal_files()[-1])
+    assert [record.tool for record in found[3:]] == [records[0].tool] * 4 + [records[1].tool]
+
+
+def pictured(rows):
+    """The kinds of all parts of a conversation, on either host."""
+    return {part.type.value for row in rows for part in row["Conversation"].content}
 
 
 def test_nobody_has_talked_yet(executed, script, rows_of):

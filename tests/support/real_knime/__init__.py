@@ -11,7 +11,7 @@ RIG_MCP_TOOLS=1 takes ``knime.types.tool`` from knime-python's branch mcp-tools.
 """
 
 from .archives import check_knwf
-from .callbacks import JavaCallback
+from .callbacks import ExecuteCallback
 from .contexts import JavaContext
 from .descriptions import default_settings, describe_extension
 from .java_side import CredentialPort, JavaSource, RigError
@@ -23,7 +23,7 @@ from .tables import column_of, table_from_pyarrow, tables_usable
 
 __all__ = [
     "CredentialPort",
-    "JavaCallback",
+    "ExecuteCallback",
     "JavaContext",
     "JavaSource",
     "RigError",

@@ -3,12 +3,12 @@
 import json
 from pathlib import Path
 
-from .java_side import RigError, ToolResult, java_error
+from .java_side import JavaObject, RigError, ToolResult, java_error
 from .tables import java_table, read_sink, unreadable_by_java
 
 
 class JavaContext:
-    """The Java contexts of configuration, execution and dialog.
+    """What Java knows of a node, behind its contexts, which have the methods that KNIME's have.
 
     Args:
         credentials: name -> (user name, password).
@@ -50,49 +50,41 @@ class JavaContext:
         self.output_port_map = {}
         self.host = None
 
+
+class _Context(JavaObject):
+    def __init__(self, java):
+        self._java = java
+
     def get_credential_names(self):
-        return list(self.credentials)
+        return list(self._java.credentials)
 
     def get_credentials(self, identifier):
-        if identifier not in self.credentials:
+        if identifier not in self._java.credentials:
             raise java_error(f'No credentials stored to name "{identifier}"')
-        return [*self.credentials[identifier][:2], identifier]
-
-    def get_input_specs(self):
-        return self.input_specs
+        return [*self._java.credentials[identifier][:2], identifier]
 
     def get_input_port_map(self):
-        return self.input_port_map
+        return self._java.input_port_map
 
     def get_output_port_map(self):
-        return self.output_port_map
+        return self._java.output_port_map
 
+
+class DialogContext(_Context):
+    def get_input_specs(self):
+        return self._java.input_specs
+
+
+class ConfigureContext(_Context):
     def set_warning(self, message):
-        self.warnings.append(message)
+        self._java.warnings.append(message)
 
     def get_node_id(self):
-        return f"Node {id(self) % 100}:{self.number}"  # first the workflow's, another one at each opening
+        # First the workflow's, another one at each opening.
+        return f"Node {id(self._java) % 100}:{self._java.number}"
 
-    def set_progress(self, progress, message=None):
-        self.progress.append((progress, message))
 
-    def is_canceled(self):
-        self.cancel_checks += 1
-        if callable(self.cancel):
-            return bool(self.cancel())
-        if isinstance(self.cancel, bool):
-            return self.cancel
-        return self.cancel_checks >= self.cancel
-
-    def get_workflow_temp_dir(self):
-        return _made(self.host.dir / "temp")
-
-    def get_workflow_dir(self):
-        return _made(Path(self.workflow_dir) if self.workflow_dir else self.host.dir / "workflow")
-
-    def get_knime_home_dir(self):
-        return _made(self.host.dir / "home")
-
+class _ToolContext(_Context):
     def execute_tool(self, tool_table, parameters, inputs, hints):
         tables = [read_sink(table.getPythonArrowDataSink()) for table in inputs]
         tool = _read_tool(tool_table)
@@ -101,22 +93,64 @@ class JavaContext:
         bad = {k: v for k, v in dict(hints).items() if not (isinstance(k, str) and isinstance(v, str))}
         if bad:
             raise RigError(f"execution hints must be texts, names and values: {bad}")
-        if self.tool_handler is None:
+        handler = self._java.tool_handler
+        if handler is None:
             raise java_error("no tool handler configured in the rig")
-        answer = self.tool_handler(tool, json.loads(parameters) if parameters else {}, tables, dict(hints))
+        answer = handler(tool, json.loads(parameters) if parameters else {}, tables, dict(hints))
         if isinstance(answer, str):
             answer = (answer, [])
         message, outputs, view_ids = (*answer, None, None)[:3]
-        given = None if outputs is None else [java_table(self.host, table) for table in outputs]
+        given = None if outputs is None else [java_table(self._java.host, table) for table in outputs]
         return ToolResult(message, given, view_ids or [])
 
     def get_view_data(self):
-        return self.view_data
+        return self._java.view_data
 
+
+class ExecuteContext(ConfigureContext, _ToolContext):
+    def set_progress(self, progress, message=None):
+        self._java.progress.append((progress, message))
+
+    def is_canceled(self):
+        self._java.cancel_checks += 1
+        cancel = self._java.cancel
+        if callable(cancel):
+            return bool(cancel())
+        if isinstance(cancel, bool):
+            return cancel
+        return self._java.cancel_checks >= cancel
+
+    def get_workflow_temp_dir(self):
+        return _made(self._java.host.dir / "temp")
+
+    def get_workflow_dir(self):
+        folder = self._java.workflow_dir
+        return _made(Path(folder) if folder else self._java.host.dir / "workflow")
+
+    def get_knime_home_dir(self):
+        return _made(self._java.host.dir / "home")
+
+    def get_combined_tools_workflow(self):
+        raise RigError("tools do not run together in one workflow here")
+
+    def init_combined_tools_workflow(self, *_):
+        raise java_error("Initializing a combined tools workflow is not supported here.")
+
+    def execute_tool_in_combined_workflow(self, *_):
+        raise java_error("Executing a tool with input IDs is not supported here.")
+
+
+class ViewContext(_ToolContext):
     def init_combined_tools_workflow(self, inputs, *_):
         if inputs:
             raise RigError("tools do not run together in one workflow here")
         return CombinedTools()
+
+    def execute_tool_in_combined_workflow(self, *_):
+        raise RigError("tools do not run together in one workflow here")
+
+    def get_combined_tools_workflow(self):
+        raise java_error("Getting the combined-tools workflow is not supported from within a view context.")
 
 
 class CombinedTools:

@@ -43,6 +43,25 @@ def java_error(message):
     return _java_error_class()(message)
 
 
+class JavaObject:
+    """An object of Java's, as py4j shows it: that there is no such method is only found when it is called."""
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+
+        def call(*given):
+            from py4j.protocol import Py4JError
+
+            kinds = [type(value).__name__ for value in given]
+            raise Py4JError(
+                f"An error occurred while calling o1.{name}. Trace:\n"
+                f"py4j.Py4JException: Method {name}({kinds}) does not exist"
+            )
+
+        return call
+
+
 class _Jvm:
     """A path of attributes that ends in one of the few Java calls which the Arrow backend makes."""
 

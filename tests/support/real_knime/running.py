@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from . import ports
-from .callbacks import JavaCallback
-from .contexts import JavaContext
+from .callbacks import ConfigureCallback, DialogCallback, ExecuteCallback, ViewCallback
+from .contexts import ConfigureContext, DialogContext, ExecuteContext, JavaContext, ViewContext
 from .java_side import TABLE_CLASS, RigError
 from .java_types import JAVA_VALUE_FACTORIES, factory_class
 from .tables import OutputTable, java_table, read_sink, table_from_pyarrow
@@ -59,7 +59,7 @@ class _Run:
         context.host = host
         self.inputs, context.input_port_map = ports.connected(node, inputs)
         context.output_port_map, self.output_count = ports.output_map(node, output_groups)
-        self.callback = JavaCallback(host, context.flow_variables, "configure")
+        self.callback = ConfigureCallback(host, context.flow_variables)
         self.flow_variables, self.view = None, None
         self.logs, self.problems, self.specs, self.outputs = [], [], [], []
         self.parameters, self.carried = {}, {}
@@ -69,7 +69,7 @@ class _Run:
         if proxy is not None:
             specs = [ports.java_spec(self.host, port, value) for port, value in self.inputs]
             proxy.initializeJavaCallback(self.callback)
-            results = proxy.configure(specs, self.context)
+            results = proxy.configure(specs, ConfigureContext(self.context))
             if self.callback.failure is None:
                 self._promised(results)
             # KNIME stores what a node sets on itself in configure().
@@ -91,12 +91,12 @@ class _Run:
 
     def execute(self):
         variables = {**self.context.flow_variables, **(self.flow_variables or {})}
-        self.callback = JavaCallback(self.host, variables, "execute")
+        self.callback = ExecuteCallback(self.host, variables)
         proxy = self._loaded(self.carried)
         if proxy is not None:
             objects = [ports.java_object(self.host, port, value) for port, value in self.inputs]
             proxy.initializeJavaCallback(self.callback)
-            results = proxy.execute(objects, self.context)
+            results = proxy.execute(objects, ExecuteContext(self.context))
             if self.callback.out_flow_variables is not None:
                 self.flow_variables = self.callback.out_flow_variables
             if self.callback.failure is None:
@@ -176,9 +176,9 @@ class ViewService:
         proxy = host.proxy(node_id)
         _apply(host, proxy, parameters)
         given, context.input_port_map = ports.connected(proxy._node, inputs)
-        proxy.initializeJavaCallback(JavaCallback(host, {}, "view"))
+        proxy.initializeJavaCallback(ViewCallback(host))
         objects = [ports.java_object(host, port, value) for port, value in given]
-        self.service = proxy.getDataService(context, objects)
+        self.service = proxy.getDataService(ViewContext(context), objects)
 
     def __call__(self, method, *params):
         request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": list(params)}
@@ -251,11 +251,11 @@ def get_dialog(host, node_id, input_schemas=None, parameters=None, context=None)
     inputs, context.input_port_map = ports.connected(proxy._node, input_schemas, for_dialog=True)
     context.output_port_map, _ = ports.output_map(proxy._node, {})
     context.input_specs = [ports.java_spec(host, port, value) for port, value in inputs]
-    callback = JavaCallback(host, context.flow_variables, "dialog")
+    callback = DialogCallback(host, context.flow_variables)
     proxy.initializeJavaCallback(callback)
     document = json.loads(proxy.getParameters())
     document["model"] = _merged(document["model"], parameters)
-    text = proxy.getDialogRepresentation(json.dumps(document), host.version, context)
+    text = proxy.getDialogRepresentation(json.dumps(document), host.version, DialogContext(context))
     if text is None:
         raise RigError(f"dialog: {callback.failure['message']}\n{callback.failure['details']}")
     return json.loads(text)

@@ -4,7 +4,7 @@ import contextlib
 import json
 from collections import Counter
 
-from .callbacks import JavaCallback
+from .callbacks import ExecuteCallback
 from .java_side import JavaSource, JavaTable, RigError
 from .java_types import JAVA_VALUE_FACTORIES, list_of, struct
 from .loading import any_host
@@ -17,7 +17,7 @@ def tables_usable(host):
     import knime._backend._gateway as kg
     import knime.api.table as kt
 
-    callback, before = JavaCallback(host), kt._backend
+    callback, before = ExecuteCallback(host), kt._backend
     kt._backend = kat._ArrowBackend(lambda: kg.data_sink_mapper(callback.create_sink()))
     kt._backend.file_store_handler = callback
     try:
@@ -60,7 +60,7 @@ def table_from_pyarrow(data, row_ids="auto", host=None):
         raise RigError("KNIME could not make such an input table: " + "; ".join(problems))
     source = kat.ArrowSourceTable(kg.data_source_mapper(JavaSource(path, table.column_names)))
     source._host_path = path
-    source._inject_metadata(JavaCallback(host).get_preferred_value_types_as_json)
+    source._inject_metadata(ExecuteCallback(host).get_preferred_value_types_as_json)
     return source
 
 

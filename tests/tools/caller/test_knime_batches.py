@@ -72,7 +72,7 @@ def java_table(host):
         writer.close()
         made = ArrowSourceTable(data_source_mapper(host.rig.JavaSource(path, ["xml"])))
         made._host_path = str(path)
-        made._inject_metadata(host.rig.JavaCallback(host.host).get_preferred_value_types_as_json)
+        made._inject_metadata(host.rig.ExecuteCallback(host.host).get_preferred_value_types_as_json)
         return made
 
     return make
