@@ -52,6 +52,16 @@ class FileStores:
         return str(self._paths[key])
 
 
+class FileStoresOfView:
+    """The files of cells for a view, in which KNIME creates none."""
+
+    def __init__(self, stores: FileStores) -> None:
+        self.file_store_key_to_absolute_path = stores.file_store_key_to_absolute_path
+
+    def create_file_store(self) -> tuple[str, str]:
+        raise RuntimeError("KNIME creates no file stores in a view: hand the value on to execute()")
+
+
 class ExtensionHost:
     """A loaded extension.
 
@@ -74,7 +84,8 @@ class ExtensionHost:
         self.file_stores = FileStores(self.folder)
         self.workflow_tools = workflow_tools
         self._backend = knime_table.Backend(self.file_stores)
-        self._users = 0
+        self._backend_of_view = knime_table.Backend(FileStoresOfView(self.file_stores))
+        self._entered: list[knime_table.Backend] = []
         self._lock = threading.Lock()
 
     def run_node(
@@ -257,19 +268,25 @@ class ExtensionHost:
         kn.port_types = self.port_types
 
     @contextlib.contextmanager
-    def tables_usable(self) -> Generator[None]:
+    def tables_usable(self, *, in_view: bool = False) -> Generator[None]:
         """Makes tables and file stores usable until exit. Several threads may enter at the same time."""
+        backend = self._backend_of_view if in_view else self._backend
         with self._lock:
-            self._users += 1
-            knime_table._backend = self._backend
+            self._entered.append(backend)
+            self._choose_backend()
         try:
             yield
         finally:
             with self._lock:
-                self._users -= 1
-                # The API has one backend per process, so it stays as long as anybody uses it.
-                if not self._users:
-                    knime_table._backend = None
+                self._entered.remove(backend)
+                self._choose_backend()
+
+    def _choose_backend(self) -> None:
+        # The API has one backend per process. KNIME executes and shows nodes in processes of their own; where
+        # both are under way here, the view may create file stores, too.
+        entered = self._entered
+        is_executing = self._backend in entered
+        knime_table._backend = self._backend if is_executing else entered[-1] if entered else None
 
 
 _hosts: dict[Path, ExtensionHost] = {}

@@ -79,16 +79,14 @@ class Request:
     execute: bool = True
 
 
-class RunServices:
-    """The host's side of contexts during a run, which in KNIME is Java: answers calls, keeps reports."""
+# What KNIME's Java side is for the contexts, one class per context as there: who may call what when is in
+# `tests/headless/test_who_may_call.py`.
 
+
+class _Services:
     def __init__(self, host: "ExtensionHost", request: Request) -> None:
         self._host = host
         self._request = request
-        self._asked = 0
-        self.interrupted = False
-        self.warnings: list[str] = []
-        self.progress: list[tuple[float, str | None]] = []
 
     def get_credential_names(self) -> list[str]:
         return list(self._request.credentials)
@@ -98,42 +96,6 @@ class RunServices:
         if name not in self._request.credentials:
             raise KeyError(f"the workflow has no credentials named {name!r}")
         return (*self._request.credentials[name], name)
-
-    def get_node_id(self) -> str:
-        """The node's name and the numbers of the workflow and of the node in it."""
-        return f"{self._host.declared(self._request.node_id).name} 0:{self._request.number}"
-
-    def set_warning(self, message: str) -> None:
-        self.warnings.append(message)
-
-    def set_progress(self, progress: float, message: str | None = None) -> None:
-        """Stores the node's progress and calls `on_progress`."""
-        self.progress.append((progress, message))
-        if self._request.on_progress is not None:
-            self._request.on_progress(progress, message)
-
-    def is_canceled(self) -> bool:
-        """Returns whether the node has to stop. Each call counts for a `cancel` that is a number."""
-        self._asked += 1
-        cancel = self._request.cancel
-        if self.interrupted:
-            return True
-        if isinstance(cancel, bool):
-            return cancel
-        return self._asked >= cancel if isinstance(cancel, int) else bool(cancel())
-
-    def get_workflow_dir(self) -> str:
-        return _made_folder(self._request.workflow_dir)
-
-    def get_workflow_temp_dir(self) -> str:
-        return _made_folder(self._host.folder / "temp")
-
-    def get_knime_home_dir(self) -> str:
-        """A folder in place of KNIME's own."""
-        return _made_folder(self._host.folder / "home")
-
-    def get_input_specs(self) -> Sequence[Any] | None:
-        return self._request.inputs
 
     def get_input_port_map(self) -> dict[str, range]:
         ports = self._host.declared(self._request.node_id).input_ports
@@ -148,6 +110,28 @@ class RunServices:
         groups = self._request.output_groups
         return _positions(ports, [groups.get(p.name, 1) if isinstance(p, PortGroup) else 1 for p in ports])
 
+
+class DialogServices(_Services):
+    def get_input_specs(self) -> Sequence[Any] | None:
+        return self._request.inputs
+
+
+class ConfigureServices(_Services):
+    """Attributes: the ``warnings`` of the node."""
+
+    def __init__(self, host: "ExtensionHost", request: Request) -> None:
+        super().__init__(host, request)
+        self.warnings: list[str] = []
+
+    def get_node_id(self) -> str:
+        """The node's name and the numbers of the workflow and of the node in it."""
+        return f"{self._host.declared(self._request.node_id).name} 0:{self._request.number}"
+
+    def set_warning(self, message: str) -> None:
+        self.warnings.append(message)
+
+
+class _ToolServices(_Services):
     def execute_tool(
         self, tool: Any, parameters: dict[str, Any], inputs: list[Any], hints: dict[str, str]
     ) -> tuple[str, list[Any], list[str]]:
@@ -170,6 +154,63 @@ class RunServices:
         view_data = self._request.view_data
         return None if view_data is None else dict(view_data)
 
+    def _has_to_stop(self) -> bool:
+        return False
+
+    def _tool_runner(self, tool: Any) -> ToolHandler:
+        """A runner for tools made by `make_workflow_tool`, with the credentials of this run."""
+        known = {name: CredentialValue(*own) for name, own in self._request.credentials.items()}
+        runner = self._host.workflow_tools().ToolRunner(
+            self._host, find_credential=known.get, is_canceled=self._has_to_stop
+        )
+        if not runner.has_workflow(tool):
+            raise RuntimeError(
+                f"the workflow tool {tool.name!r} cannot run here: its workflow is not in a file store here,"
+                " and run_node was given no tool_handler"
+            )
+        return runner
+
+
+class ExecuteServices(ConfigureServices, _ToolServices):
+    """Attributes: what the node told of its ``progress``; whether the person has ``interrupted`` the run."""
+
+    def __init__(self, host: "ExtensionHost", request: Request) -> None:
+        super().__init__(host, request)
+        self._asked = 0
+        self.interrupted = False
+        self.progress: list[tuple[float, str | None]] = []
+
+    def set_progress(self, progress: float, message: str | None = None) -> None:
+        """Stores the node's progress and calls `on_progress`."""
+        self.progress.append((progress, message))
+        if self._request.on_progress is not None:
+            self._request.on_progress(progress, message)
+
+    def is_canceled(self) -> bool:
+        """Returns whether the node has to stop. Each call counts for a `cancel` that is a number."""
+        self._asked += 1
+        cancel = self._request.cancel
+        if self.interrupted:
+            return True
+        if isinstance(cancel, bool):
+            return cancel
+        return self._asked >= cancel if isinstance(cancel, int) else bool(cancel())
+
+    def _has_to_stop(self) -> bool:
+        return self.is_canceled()
+
+    def get_workflow_dir(self) -> str:
+        return _made_folder(self._request.workflow_dir)
+
+    def get_workflow_temp_dir(self) -> str:
+        return _made_folder(self._host.folder / "temp")
+
+    def get_knime_home_dir(self) -> str:
+        """A folder in place of KNIME's own."""
+        return _made_folder(self._host.folder / "home")
+
+
+class ViewServices(_ToolServices):
     def init_combined_tools_workflow(
         self,
         inputs: list[Any],
@@ -180,19 +221,6 @@ class RunServices:
         if inputs or execution_mode not in ("DEFAULT", "DETACHED", "DEBUG"):
             raise RuntimeError("tools do not run together in one workflow here")
         return "project", "workflow", []
-
-    def _tool_runner(self, tool: Any) -> ToolHandler:
-        """A runner for tools made by `make_workflow_tool`, with the credentials of this run."""
-        known = {name: CredentialValue(*own) for name, own in self._request.credentials.items()}
-        runner = self._host.workflow_tools().ToolRunner(
-            self._host, find_credential=known.get, is_canceled=self.is_canceled
-        )
-        if not runner.has_workflow(tool):
-            raise RuntimeError(
-                f"the workflow tool {tool.name!r} cannot run here: its workflow is not in a file store here,"
-                " and run_node was given no tool_handler"
-            )
-        return runner
 
 
 def _made_folder(folder: Path) -> str:
@@ -280,7 +308,8 @@ class NodeRun:
         self._host = host
         self._request = request
         self._declared = host.declared(request.node_id)
-        self._services = RunServices(host, request)
+        self._configuring = ConfigureServices(host, request)
+        self._executing = ExecuteServices(host, request)
         self._logs = LogList()
         self._problems: list[str] = []
         self._specs: list[Any] = []
@@ -312,7 +341,7 @@ class NodeRun:
             try:
                 thread.join()
             except KeyboardInterrupt:
-                self._services.interrupted = True
+                self._executing.interrupted = True
                 thread.join()
                 raise
         if crashes:
@@ -322,9 +351,9 @@ class NodeRun:
             failure=failures[0] if failures else None,
             outputs=self._outputs,
             specs=self._documents,
-            warnings=self._services.warnings,
+            warnings=[*self._configuring.warnings, *self._executing.warnings],
             flow_variables=self._flow_variables,
-            progress=self._services.progress,
+            progress=self._executing.progress,
             logs=self._logs.records,
             view_html=self._view,
             parameters=self._settings,
@@ -369,7 +398,7 @@ class NodeRun:
                 self._request.inputs,
                 lambda port, value: input_spec(self._host, port, value),
             )
-            context = ConfigurationContext(self._services, variables, self._declared.input_ports, ports)
+            context = ConfigurationContext(self._configuring, variables, self._declared.input_ports, ports)
             kp.validate_specs(node, specs)
             results = node.configure(context, *specs)
             self._store_variables(variables)
@@ -387,7 +416,7 @@ class NodeRun:
         self._check_count(len(self._specs), "configure")
 
     def _check_count(self, count: int, method: str) -> None:
-        ports = sum(port_counts(self._declared.output_ports, self._services.get_output_port_map))
+        ports = sum(port_counts(self._declared.output_ports, self._configuring.get_output_port_map))
         if count != ports:
             raise _Failed(f"{method}() gave {count} outputs for {ports} ports")
 
@@ -400,7 +429,7 @@ class NodeRun:
                 self._request.inputs,
                 lambda port, value: input_object(self._host, port, value),
             )
-            context = ExecutionContext(self._services, variables, self._declared.input_ports, ports)
+            context = ExecutionContext(self._executing, variables, self._declared.input_ports, ports)
             results = node.execute(context, *inputs)
             # KNIME throws away what a node returns after a cancel.
             if context.is_canceled():
@@ -497,7 +526,8 @@ class ViewService:
         kp.inject_parameters(node, document, host.version)
         with host.tables_usable():
             inputs = arranged(declared.input_ports, request.inputs, lambda p, v: input_object(host, p, v))
-            context = ViewContext(RunServices(host, request), FlowVariables())
+        context = ViewContext(ViewServices(host, request), FlowVariables())
+        with host.tables_usable(in_view=True):
             self._service = node.get_data_service(context, *inputs)
 
     def __call__(self, method: str, *params: Any) -> Any:
@@ -505,7 +535,7 @@ class ViewService:
         if not hasattr(self._service, method):
             raise RuntimeError(f"Method '{method}' not found")
         try:
-            with self._host.tables_usable():
+            with self._host.tables_usable(in_view=True):
                 result = getattr(self._service, method)(*through_json(params))
         except Exception as error:
             raise RuntimeError(str(error)) from error
@@ -513,7 +543,7 @@ class ViewService:
 
     def view_data(self) -> dict[str, Any]:
         """What the service hands on, as KNIME stores it and gives it to `run_node` and the next service."""
-        with self._host.tables_usable():
+        with self._host.tables_usable(in_view=True):
             handed_on = self._service.get_view_data()
             text = json.dumps(handed_on["data"])
             if len(text.encode()) > _LONGEST_VIEW_DATA:
@@ -530,7 +560,7 @@ def open_dialog(host: "ExtensionHost", request: Request) -> dict[str, Any]:
         kp.inject_parameters(node, document, host.version, exclude_validations=True)
         variables = FlowVariables.of(request.flow_variables)
         context = DialogCreationContext(
-            RunServices(host, request),
+            DialogServices(host, request),
             variables,
             lambda given, _: arranged(declared.input_ports, given, lambda p, v: input_spec(host, p, v)),
         )

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .ports import Port, PortGroup
 
 
-#: The object behind a context: KNIME's Java side, or here the host's ``RunServices`` with the same methods.
+#: The object behind a context: KNIME's Java side, or here the host's ``…Services`` with the same methods.
 JavaContext = Any
 
 
