@@ -97,7 +97,7 @@ def everything() -> CallRecord:
     more = {"iteration": 2, "decision": "allowed by rule: allow *", "error": "It failed", "attempts": 3}
     files = {"files": ("a/1.png", "a/2 ü.pdf"), "image": "a/1.png", "content": "[]"}
     secrets = HiddenSecrets(salt="00ff", arguments={"/a": ("0123456789ab",)}, answer={"0123456789ab": 2})
-    more |= {"secrets": secrets.to_json(), "resumed_from": "r0", "key": "00ff"}
+    more |= {"secrets": secrets.to_json(), "resumed_from": "r0", "key": "00ff", "asked": 2.5}
     made = chained(record(1, **more, **files), "sha256:" + "0" * 64, call=7)
     assert [name for name in FIELDS if getattr(made, name) in (None, ())] == []
     return made
