@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import peers, waiting
+from tests.support import commands, peers, waiting
 from tests.support.recordings import CALLS, record_calls, replayed_server
 
 DEADLINE = 240  # only detects a hang: on a machine with other work, a workflow can take minutes
@@ -55,7 +55,7 @@ class TestServer:
 @pytest.fixture(scope="session")
 def server(tmp_path_factory) -> Iterator[TestServer]:
     events = tmp_path_factory.mktemp("cli-server") / "events.txt"
-    process = subprocess.Popen(
+    process = commands.Popen(
         [sys.executable, "-W", "ignore", str(Path(__file__).with_name("server.py")), SECRET, str(events)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -78,8 +78,9 @@ def server(tmp_path_factory) -> Iterator[TestServer]:
 class CommandLine:
     """Runs `knime-mcp` as people do: a process, its two streams, its exit code."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, popen: type[subprocess.Popen[str]] = commands.Popen) -> None:
         self.folder = folder
+        self._popen = popen
 
     def start(self, *arguments: object, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
         kept = {
@@ -89,7 +90,7 @@ class CommandLine:
         kept |= {"KNIME_MCP_AUDIT_KEYS": str(self.folder / "audit-keys.json")}
         kept |= {"PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring", "PYTHONWARNINGS": "error"}
         kept |= {"KNIME_MCP_SERVERS": str(self.folder / "servers.json"), "XDG_CACHE_HOME": str(self.folder)}
-        return subprocess.Popen(
+        return self._popen(
             [sys.executable, "-m", "knime_mcp.cli.app", *map(str, arguments)],
             cwd=self.folder,
             env=kept | dict(env or {}),
@@ -132,6 +133,12 @@ class CommandLine:
 @pytest.fixture
 def cli(tmp_path) -> CommandLine:
     return CommandLine(tmp_path)
+
+
+@pytest.fixture
+def cold_cli(tmp_path) -> CommandLine:
+    """Starts Python for each command, for tests of what happens then."""
+    return CommandLine(tmp_path, subprocess.Popen)
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from tests.house.test_documented_commands import commands_in
+from tests.support import commands
 
 from .conftest import DEADLINE, ROOT
 
@@ -20,7 +21,7 @@ PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 @pytest.fixture(scope="module")
 def demo_url():
     """The demo's server, on a port that is free."""
-    process = subprocess.Popen(
+    process = commands.Popen(
         [sys.executable, "-m", "knime_mcp.cli.app", "demo", "--serve"], stdout=subprocess.PIPE, text=True
     )
     try:
@@ -70,6 +71,6 @@ def test_commands_do_what_the_documents_say(cli, tmp_path, demo_url, document):
 def test_python_of_the_documents(demo_url, document, block):
     program = block.replace(URL, demo_url)
     assert program != block or "MockTransport" in block  # which needs no server
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=DEADLINE)
+    done = commands.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=DEADLINE)
     assert done.returncode == 0, done.stderr
     assert ("called add" if "MockTransport" in block else "search_text") in done.stdout

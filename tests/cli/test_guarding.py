@@ -1,7 +1,6 @@
 """``graph serve`` and ``nodes serve`` behind keys: other clients are not let in, and those with a key are."""
 
 import socket
-import subprocess
 import sys
 
 import httpx
@@ -13,6 +12,7 @@ from knime_mcp.tools import BearerAuth, MCPClient
 from knime_mcp.types.errors import MCPError
 from tests.graph.graphs import transform
 from tests.graph.live import COMMAND, graph_file, served
+from tests.support import commands
 
 CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
 HEADERS = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-11-25"}
@@ -113,7 +113,7 @@ def test_a_session_belongs_to_the_key_that_began_it(tmp_path, keys, key):
 )
 @pytest.mark.parametrize("command", [("graph", "serve", "g.yaml"), ("nodes", "serve")])
 def test_keys_where_nobody_is_asked_are_an_error(tmp_path, command, options):
-    done = subprocess.run(
+    done = commands.run(
         [sys.executable, "-m", "knime_mcp.cli.app", *command, *options],
         cwd=tmp_path,
         capture_output=True,

@@ -1,21 +1,23 @@
 """What people see on a terminal, as opposed to what programs read from a pipe."""
 
 import fcntl
+import functools
 import os
 import pty
 import re
 import select
 import signal
-import subprocess
 import sys
 import termios
 import time
+
+from tests.support import commands
 
 
 def on_terminal(folder, *arguments, answer=None, env=None):
     """Runs `knime-mcp` on a terminal of 100 columns; gives exit code and everything that it showed."""
     ours, its = pty.openpty()
-    process = subprocess.Popen(
+    process = commands.Popen(
         [sys.executable, "-m", "knime_mcp.cli.app", *map(str, arguments)],
         cwd=folder,
         env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "100", **(env or {})},
@@ -23,7 +25,7 @@ def on_terminal(folder, *arguments, answer=None, env=None):
         stdout=its,
         stderr=its,
         start_new_session=True,
-        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # so that ^C is a signal
+        preexec_fn=functools.partial(fcntl.ioctl, 0, termios.TIOCSCTTY, 0),  # so that ^C is a signal
     )
     os.close(its)
     shown = b""

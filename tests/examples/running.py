@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.support import commands
+
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 DEADLINE = 100
@@ -21,7 +23,7 @@ def without_nulls(settings):
 
 
 def command(*arguments, folder, code=0):
-    done = subprocess.run(
+    done = commands.run(
         [sys.executable, *map(str, arguments)],
         cwd=folder,
         env=ENVIRONMENT,

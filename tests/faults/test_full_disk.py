@@ -1,10 +1,10 @@
 """A disk that is full, a journal that is deleted: the run ends, and nothing is recorded as something else."""
 
 import contextlib
+import functools
 import json
 import resource
 import shutil
-import subprocess
 import sys
 
 import pyarrow as pa
@@ -13,6 +13,7 @@ import pytest
 from knime_mcp.audit.journal_reading import read_journal
 from knime_mcp.audit.verify import verify_file
 from tests.faults.rows import good_reply, script_for
+from tests.support import commands
 from tests.support.scripted_server import ScriptedServer, rpc, text, tool
 
 ROWS = 20
@@ -62,14 +63,20 @@ def check_journal(path):
 def test_batch_ends_names_the_file_and_can_be_resumed(server, tmp_path):
     (tmp_path / "t.jsonl").write_text("".join(f'{{"row": {row}, "bad": false}}\n' for row in range(ROWS)))
 
-    def batch(*options):
+    def batch(*options, limit=None):
         command = [sys.executable, "-m", "knime_mcp.cli.app", "batch", server.url, "echo", "t.jsonl"]
-        return subprocess.run(
-            [*command, *options], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+        return commands.run(
+            [*command, *options],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            preexec_fn=limit,
         )
 
-    with at_most(LIMIT):
-        done = batch("--audit", "a.jsonl", "--json")
+    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    limit = functools.partial(resource.setrlimit, resource.RLIMIT_FSIZE, (LIMIT, hard))
+    done = batch("--audit", "a.jsonl", "--json", limit=limit)
     assert done.returncode == 1
     assert "a.jsonl: file too large" in done.stderr
     kept = check_journal(tmp_path / "a.jsonl")

@@ -19,6 +19,7 @@ from knime_mcp.graph.sdk_server import sdk_streams
 from knime_mcp.stdio.pipes import Incoming, OutputPipe
 from tests.graph.forked_program import started
 from tests.graph.graphs import ENTRY, EXIT, FIXTURE, SERVER, call, tool, yaml
+from tests.support import commands
 from tests.support.peers import OWN_CODE
 
 COMMAND = [sys.executable, "-m", "knime_mcp.cli.app"]
@@ -82,7 +83,7 @@ async def client_of_fork(arguments, log):
 
 def command(*arguments, timeout=DEADLINE):
     """Runs a command of knime-mcp to its end."""
-    return subprocess.run(
+    return commands.run(
         [*COMMAND, *map(str, arguments)],
         env=environment(), capture_output=True, text=True, timeout=timeout, check=False,
     )  # fmt: skip
@@ -92,7 +93,7 @@ class Served:
     """A server's process, with all that it printed on standard error."""
 
     def __init__(self, argv, folder=None, **variables):
-        self.process = subprocess.Popen(
+        self.process = commands.Popen(
             [*map(str, argv)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

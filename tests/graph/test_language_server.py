@@ -7,6 +7,7 @@ import pytest
 
 from tests.graph.graphs import ENTRY, EXIT, call, tool, transform, yaml
 from tests.graph.live import COMMAND, DEADLINE
+from tests.support import commands
 
 SCHEMA = (
     "{type: object, properties: {city: {type: string}, rows: {type: array, items: {properties: {id: {}}}}}}"
@@ -36,7 +37,7 @@ class Editor:
     """A client of the Language Server Protocol."""
 
     def __init__(self, *options):
-        self._process = subprocess.Popen(
+        self._process = commands.Popen(
             [*COMMAND, "graph", "lsp", *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
         self._number = 0

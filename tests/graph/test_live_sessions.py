@@ -1,10 +1,10 @@
 """Sessions on standard input, message by message: with a handshake, and of 2026-07-28 without one."""
 
 import json
-import subprocess
 
 import pytest
 
+from tests.support import commands
 from tests.support.waiting import until
 
 from .graphs import call, transform
@@ -119,7 +119,7 @@ def test_requests_that_are_all_there_before_the_input_ends_are_answered(tmp_path
         json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
         for number, (method, params) in enumerate(asked)
     ]
-    ended = subprocess.run(
+    ended = commands.run(
         [*PROGRAM, "-g", file],
         input="\n".join(lines),
         capture_output=True,

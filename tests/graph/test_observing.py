@@ -1,7 +1,6 @@
 """Spans, audit records and the command line: what is kept of a run, and what is not."""
 
 import json
-import subprocess
 import sys
 import threading
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ from knime_mcp.graph import McpGraphApi, RunError
 from knime_mcp.graph.graph_spans import GraphSpans
 from tests.graph.graphs import ENTRY, EXIT, SERVER, call, document, load, tool, transform, yaml
 from tests.graph.live import SERVE, graph_file, served
+from tests.support import commands
 
 GRAPH = [sys.executable, "-m", "knime_mcp.cli.app", "graph"]
 
@@ -91,7 +91,7 @@ def test_otel_settings_send_spans_to_a_receiver(tmp_path):
             "OTEL_SERVICE_NAME": "mine",
             "PATH": "/usr/bin:/bin",
         }
-        ended = subprocess.run(
+        ended = commands.run(
             [*GRAPH, "run", str(file), "t"],
             env=environment, capture_output=True, text=True, timeout=60, check=False,
         )  # fmt: skip
@@ -159,7 +159,7 @@ def test_calls_of_a_graph_are_recorded(tmp_path):
 def test_run_prints_each_node_and_with_trace_what_it_did(tmp_path):
     file, saved = tmp_path / "graph.yaml", tmp_path / "run.json"
     file.write_text(yaml(tool(ENTRY, transform("{'r': entry.v + 1}"), EXIT)))
-    ended = subprocess.run(
+    ended = commands.run(
         [*GRAPH, "run", str(file), "t", '{"v": 5}', "--trace", "--save-run", str(saved)],
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
@@ -180,7 +180,7 @@ def test_a_server_that_repeats_its_token_puts_it_into_no_trace_file_or_error(tmp
     file, saved = tmp_path / "graph.yaml", tmp_path / "run.json"
     called = call(tool_name, "{v: {expr: entry.v}, message: {expr: entry.v}}")
     file.write_text(yaml(tool(ENTRY, called, EXIT), servers=WITH_TOKEN))
-    ended = subprocess.run(
+    ended = commands.run(
         [*GRAPH, "run", str(file), "t", f"v=Bearer {TOKEN}", "--trace", "--save-run", str(saved)],
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
@@ -211,7 +211,7 @@ def test_arguments_of_a_run_are_written_as_those_of_a_call(tmp_path):
     file.write_text(yaml(tool(ENTRY, transform("{'r': entry}"), EXIT, schema=schema)))
 
     def run(*words):
-        return subprocess.run(
+        return commands.run(
             [*GRAPH, "run", str(file), "t", *words], capture_output=True, text=True, timeout=60, check=False
         )
 
@@ -219,7 +219,7 @@ def test_arguments_of_a_run_are_written_as_those_of_a_call(tmp_path):
     assert json.loads(ended.stdout) == {"r": {"n": 5, "text": "5", "list": ["a"], "other": None}}
     assert "The tool declares no argument 'other'." in ended.stderr
     assert json.loads(run('{"n": 1, "text": "a"}', "n=2").stdout) == {"r": {"n": 2, "text": "a"}}
-    unnamed = subprocess.run(
+    unnamed = commands.run(
         [*GRAPH, "run", str(file)], capture_output=True, text=True, timeout=60, check=False
     )
     assert (unnamed.returncode, "The document has: t." in unnamed.stderr) == (2, True)
@@ -237,13 +237,13 @@ def test_arguments_of_a_run_are_written_as_those_of_a_call(tmp_path):
 def test_run_says_what_failed(tmp_path):
     file = tmp_path / "graph.yaml"
     file.write_text(yaml(tool(ENTRY, transform("$error('mine')"), EXIT)))
-    ended = subprocess.run(
+    ended = commands.run(
         [*GRAPH, "run", str(file), "t"], capture_output=True, text=True, timeout=60, check=False
     )
     assert ended.returncode == 1
     assert "node 'x'" in ended.stderr
     assert "mine" in ended.stderr
-    ended = subprocess.run(
+    ended = commands.run(
         [*GRAPH, "run", str(file), "t", "[1]"], capture_output=True, text=True, timeout=60, check=False
     )
     assert ended.returncode == 2

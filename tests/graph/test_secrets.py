@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import random
-import subprocess
 import sys
 from urllib.parse import quote, unquote
 
@@ -20,6 +19,7 @@ from knime_mcp.types.secret_rules import stands_out
 from tests.graph.graphs import ENTRY, EXIT, SERVER, call, tool, transform, yaml
 from tests.graph.live import PROGRAM, graph_file, served
 from tests.graph.test_observing import collector
+from tests.support import commands
 from tests.support.canaries import (
     ARGUMENTS,
     canary,
@@ -40,7 +40,7 @@ def run(tmp_path, env, *nodes, words=(), environ=None, **options):
     file = tmp_path / "graph.yaml"
     servers = SERVER.replace("]}", f"], env: {env}}}")
     file.write_text(yaml(tool(ENTRY, *nodes, EXIT, **options), servers=servers))
-    return subprocess.run(
+    return commands.run(
         [*GRAPH, "run", "graph.yaml", "t", *words, "--save-run", "run.json", "--audit", "a.jsonl", "--trace"],
         capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path,
         env={**os.environ, **(environ or {})},
@@ -103,7 +103,7 @@ def test_our_own_sentences_stay_with_a_token_that_is_one_of_their_words(tmp_path
         )
         file = tmp_path / "graph.yaml"
         file.write_text(yaml(tool(ENTRY, call("echo", "{}", node="x"), EXIT), servers=servers))
-        ended = subprocess.run(
+        ended = commands.run(
             [*GRAPH, "run", "graph.yaml", "t"],
             capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path,
             env={**os.environ, "MINE": "token"},
@@ -134,7 +134,7 @@ def test_what_a_document_passes_to_a_tool_of_its_own_is_hidden_as_its_schema_say
     node = "{id: x, type: tool, tool: inner, args: {door: {expr: entry.v}}, next: exit}"
     file = tmp_path / "graph.yaml"
     file.write_text(yaml(tool(ENTRY, node, EXIT), inner))
-    ended = subprocess.run(
+    ended = commands.run(
         [*GRAPH, "run", "graph.yaml", "t", "v=weak", "--save-run", "run.json"],
         capture_output=True, text=True, timeout=60, check=True, cwd=tmp_path,
     )  # fmt: skip
@@ -208,13 +208,13 @@ def test_every_kind_in_every_spelling_is_in_no_artefact(tmp_path):
         environ = os.environ | secrets | {"OTEL_EXPORTER_OTLP_ENDPOINT": where}
         options = ("--secret-argument", "code", "--audit")
         saved = ("a.jsonl", "--save-run", "run.json", "--trace")
-        ended = subprocess.run(
+        ended = commands.run(
             [*GRAPH, "run", str(file), "t", "@../given.json", *options, *saved],
             cwd=folder, env=environ, capture_output=True, text=True, timeout=60, check=False,
         )  # fmt: skip
         assert ended.returncode == 0, ended.stderr
         page = [*GRAPH, "show", str(file), "--run", "run.json", "--html", "run.html"]
-        subprocess.run(page, cwd=folder, env=environ, capture_output=True, timeout=60, check=True)
+        commands.run(page, cwd=folder, env=environ, capture_output=True, timeout=60, check=True)
         argv = [*GRAPH, "serve", str(file), *options, "b.jsonl", "--log-level", "debug"]
         with served(*argv, folder=folder, OTEL_EXPORTER_OTLP_ENDPOINT=where, **secrets) as graph:
             graph.greet()

@@ -14,6 +14,7 @@ from knime_mcp.knowledge.catalogue_reader import Catalogue
 from knime_mcp.knowledge.node_model import NodeSpec, Origin, SourceKind
 from knime_mcp.knowledge.node_service import NodeKnowledgeMCPService
 from knime_mcp.knowledge.tool_definitions import TOOLS_BY_NAME
+from tests.support import commands
 
 DEADLINE = 240  # only detects a hang
 ORIGIN = Origin(kind=SourceKind.SPEC_PACK, name="p", version="1", file="p.yaml:3")
@@ -49,7 +50,7 @@ def clean_environment(folder):
 @contextmanager
 def served(file, *options):
     """A server over HTTP; gives its URL and process."""
-    process = subprocess.Popen(
+    process = commands.Popen(
         nodes_command("serve", "--http", "0", "--catalogue", file, *options),
         stderr=subprocess.PIPE,
         text=True,
@@ -77,7 +78,7 @@ def data(result):
 def catalogue_file(tmp_path_factory):
     """The file: spec packs, this extension's nodes, and well-known nodes of KNIME in short."""
     folder = tmp_path_factory.mktemp("knowledge")
-    done = subprocess.run(
+    done = commands.run(
         nodes_command("types"),
         capture_output=True,
         text=True,

@@ -14,6 +14,7 @@ from knime_mcp.client.mcp_client import MCPClient, StdioServer
 from knime_mcp.knowledge.packs import own_packs
 from knime_mcp.knowledge.sources.catalogue_build import build_catalogue
 from knime_mcp.types.errors import ServerError, ToolNotFound
+from tests.support import commands
 from tests.support.peers import OWN_CODE
 
 from .conftest import DEADLINE, ERAS, TOOL_NAMES, data, nodes_command, served
@@ -130,7 +131,7 @@ def test_a_catalogue_that_cannot_be_read_is_said_at_the_start(tmp_path, content)
     file = tmp_path / "nodes.sqlite"
     if content is not None:
         file.write_bytes(content)
-    done = subprocess.run(
+    done = commands.run(
         nodes_command("serve", "--catalogue", file),
         capture_output=True,
         text=True,
@@ -143,7 +144,7 @@ def test_a_catalogue_that_cannot_be_read_is_said_at_the_start(tmp_path, content)
 
 def test_a_port_that_is_taken_is_said(catalogue_file, url):
     port = url.rpartition(":")[2].partition("/")[0]
-    done = subprocess.run(
+    done = commands.run(
         nodes_command("serve", "--http", port, "--catalogue", catalogue_file),
         capture_output=True,
         text=True,
@@ -154,7 +155,7 @@ def test_a_port_that_is_taken_is_said(catalogue_file, url):
 
 
 def test_an_address_beyond_this_machine_needs_keys_or_a_word(catalogue_file):
-    done = subprocess.run(
+    done = commands.run(
         nodes_command("serve", "--http", "0", "--host", "0.0.0.0", "--catalogue", catalogue_file),
         capture_output=True,
         text=True,
@@ -219,7 +220,7 @@ def test_an_answer_that_is_read_slowly_is_whole_although_nothing_more_comes_in(c
     hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
     many = {"name": "get_node_details", "arguments": {"nodes": [f"no {number}" for number in range(100)]}}
     asked = [("initialize", hello), ("tools/call", many), ("ping", {})]
-    with subprocess.Popen(
+    with commands.Popen(
         nodes_command("serve", "--catalogue", catalogue_file),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -6,6 +6,8 @@ import subprocess
 
 import pytest
 
+from tests.support import commands
+
 from .conftest import DEADLINE, META, nodes_command
 
 HELLO = {"protocolVersion": "2025-03-26", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
@@ -21,7 +23,7 @@ def answers(catalogue_file):
 
     def ask(*lines):
         sent = [request(0, "initialize", **HELLO).encode(), *lines, request("last").encode()]
-        done = subprocess.run(
+        done = commands.run(
             nodes_command("serve", "--catalogue", catalogue_file),
             input=b"\n".join(sent),
             capture_output=True,
@@ -138,7 +140,7 @@ def test_a_client_of_2026_07_28_needs_neither_handshake_nor_the_sdk(catalogue_fi
 
 
 def test_a_version_of_the_future_does_not_keep_a_client_from_the_handshake(catalogue_file):
-    done = subprocess.run(
+    done = commands.run(
         nodes_command("serve", "--catalogue", catalogue_file),
         input="\n".join(
             (request(1, "server/discover", _meta=LATER), request(2, "initialize", **HELLO), request(3))

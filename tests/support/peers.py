@@ -20,6 +20,7 @@ from typing import IO
 import pytest
 
 from tests.peers import build_peers
+from tests.support import commands
 
 SERVERS = Path(__file__).resolve().parent / "servers"
 #: For servers over stdio that run this project's code: they inherit next to nothing, also not where it is.
@@ -51,7 +52,7 @@ class Server:
         begin = self._output.seek(0, os.SEEK_END)
         # Few variables: server-everything has a tool that shows them, and results must not vary.
         kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR", "LANG") if name in os.environ}
-        self._process = subprocess.Popen(
+        self._process = commands.Popen(
             [str(part).replace("{port}", str(self.port)) for part in self.command],
             env=kept | {name: value.replace("{port}", str(self.port)) for name, value in self.env.items()},
             stdin=subprocess.PIPE,

@@ -5,9 +5,10 @@ import os
 import pty
 import select
 import signal
-import subprocess
 import sys
 import time
+
+from tests.support import commands
 
 DEADLINE = 120  # seconds; it only detects a hang: a busy machine takes a minute to start a program
 
@@ -18,7 +19,7 @@ class Terminal:
     def __init__(self, folder, *arguments, kind="dumb"):
         self._ours, its = pty.openpty()
         environment = {**os.environ, "TERM": kind, "COLUMNS": "200"}
-        self._process = subprocess.Popen(
+        self._process = commands.Popen(
             [sys.executable, "-m", "knime_mcp.cli.app", *map(str, arguments)],
             cwd=folder,
             env={**environment, "KNIME_MCP_SERVERS": str(folder / "servers.json")},

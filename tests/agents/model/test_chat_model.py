@@ -17,6 +17,7 @@ from knime_mcp.agents.model_messages import settle
 from knime_mcp.tools.node_settings.connection import Credential
 from knime_mcp.types.errors import SettingInvalid
 from tests.agents.playing import Functions, asked, model_at
+from tests.support import commands
 from tests.support.chat_server import ChatServer, call, calls, fails, refuses, says
 
 ROOT = Path(__file__).parents[3]
@@ -244,7 +245,7 @@ def test_the_scripted_endpoint_as_a_command(tmp_path):
     turns = [{"fails": 503}, {"calls": [["search", {"q": 1}]], "text": "Well"}, {"says": "Hello"}]
     script.write_text(json.dumps(turns), encoding="utf-8")
     command = [sys.executable, "-m", "tests.support.chat_server", str(script)]
-    with subprocess.Popen(
+    with commands.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
     ) as process:
         model = model_at(None, url=process.stdout.readline().strip())

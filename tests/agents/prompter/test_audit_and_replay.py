@@ -3,7 +3,6 @@
 import csv
 import json
 import os
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -31,7 +30,7 @@ from knime_mcp.knwf import (
     write_segment,
     write_workflow,
 )
-from tests.support import peers
+from tests.support import commands, peers
 from tests.support import real_knime as rig
 from tests.support.chat_server import call, calls, says
 from tests.support.host import described
@@ -62,7 +61,7 @@ def urls(folder):
 
 
 def knime_mcp(*words, folder):
-    return subprocess.run(
+    return commands.run(
         [sys.executable, "-m", "knime_mcp.cli.app", *map(str, words)],
         cwd=folder,
         env=os.environ

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import re
-import subprocess
 import sys
 import threading
 import time
@@ -19,6 +18,7 @@ from knime_mcp.knowledge.gateway.gateway import Gateway
 from knime_mcp.knowledge.gateway.gateway_app import opened_gateway, serve
 from knime_mcp.knowledge.gateway.gateway_settings import read_settings
 from knime_mcp.knowledge.gateway.observing import GatewaySpans
+from tests.support import commands
 
 ALL = tuple(Scope)
 
@@ -123,7 +123,7 @@ def start_process(folder, catalogue, *options):
     ]
     file = folder / "log"
     with file.open("w") as log:
-        process = subprocess.Popen(
+        process = commands.Popen(
             [sys.executable, "-c", code, *map(str, [*arguments, *options])],
             stderr=log,
             env=os.environ | {"GATEWAY_RATE_LIMIT": "0"},

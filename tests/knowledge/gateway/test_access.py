@@ -5,7 +5,6 @@ import json
 import socket
 import sqlite3
 import ssl
-import subprocess
 from datetime import UTC, datetime, timedelta
 
 import httpx
@@ -16,6 +15,7 @@ from knime_mcp.knowledge.gateway.api_keys import KeyStore, KeyStoreError, RateLi
 from knime_mcp.types.errors import SettingInvalid
 from tests.knowledge.conftest import nodes_command
 from tests.knowledge.gateway.running import ALL, start_process
+from tests.support import commands
 
 V1 = "/api/v1/mcp"
 CALL = {"name": "get_node_types", "arguments": {}}
@@ -278,7 +278,7 @@ def test_a_key_expires(tmp_path):
 
 
 def cli(*arguments):
-    done = subprocess.run(
+    done = commands.run(
         nodes_command("keys", *arguments), capture_output=True, text=True, timeout=60, check=False
     )
     return done.returncode, done.stdout, done.stderr

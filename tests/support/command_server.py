@@ -1,0 +1,220 @@
+"""Forks a process for each program that `commands` asks for, in which its modules are already imported.
+
+When a program ends, it tells which modules it had to import, and the next one finds them.
+"""
+
+import atexit
+import codecs
+import gc
+import importlib
+import io
+import locale
+import os
+import pickle
+import runpy
+import select
+import signal
+import socket
+import sys
+import sysconfig
+import tempfile
+import threading
+import time
+import types
+import warnings
+from contextlib import suppress
+from pathlib import Path
+
+#: Modules of these folders are kept for the next program: of Python, of its packages, ours.
+FOLDERS = (*map(sysconfig.get_path, ("stdlib", "purelib", "platlib")), str(Path(__file__).parents[2] / "src"))
+ASK_THE_ENVIRONMENT = {"typer.rich_utils"}  # when they are imported, so that each program imports them itself
+USUAL_ERRORS = sys.stdin.errors
+STRICT, *USUAL = warnings.filters  # this process runs with `-W error`, and what it forks as it is told
+
+
+class Forks:
+    """The programs that run, each with whom to tell of its end, and the file that names its modules.
+
+    All are bare descriptors: a fork closes them, and no object of it may do so again.
+    """
+
+    def __init__(self, asked):
+        self._asked = asked
+        self._running = {}
+        self._tried = set()
+
+    def next_one(self):
+        """Forks for each request. Returns the request in a fork, None when nobody asks any more."""
+        hears, wakes = os.pipe()
+        for end in (hears, wakes):
+            os.set_blocking(end, False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(wakes)
+        while True:
+            ready = select.select([hears, self._asked], [], [])[0]
+            if hears in ready:
+                os.read(hears, 1000)
+                self._collect()
+            if self._asked in ready:
+                data, received, _, _ = socket.recv_fds(self._asked, 1, 4)
+                if not data:
+                    break
+                if task := self._fork(*received):
+                    self._asked.detach()
+                    return task
+        for pid in self._running:
+            with suppress(ProcessLookupError):
+                os.killpg(pid, signal.SIGKILL)
+        return None
+
+    def _fork(self, told, *streams):
+        with open(told, "rb", closefd=False) as file:
+            task = pickle.load(file)
+        modules, name = tempfile.mkstemp()
+        Path(name).unlink()
+        assert threading.active_count() == 1
+        pid = os.fork()
+        if pid == 0:
+            return {**task, "streams": streams, "modules": modules}
+        for stream in streams:
+            os.close(stream)
+        self._running[pid] = (told, modules)
+        _tell(told, pid)
+        return None
+
+    def _collect(self):
+        for pid, (told, modules) in [*self._running.items()]:
+            found, status = os.waitpid(pid, os.WNOHANG)
+            if found:
+                del self._running[pid]
+                _tell(told, os.waitstatus_to_exitcode(status))
+                os.close(told)
+                os.lseek(modules, 0, os.SEEK_SET)
+                with open(modules, encoding="utf-8") as file:  # noqa: PTH123 - a descriptor
+                    self._import(file.read().split())
+
+    def _import(self, names):
+        """Imports what a program did, in its order."""
+        new = [name for name in names if name not in self._tried | ASK_THE_ENVIRONMENT]
+        for name in new:
+            with suppress(Exception):  # whoever needs it imports it, and shows what is wrong
+                importlib.import_module(name)
+        self._tried.update(new)
+        if new:
+            gc.collect()
+            gc.freeze()
+
+
+def _tell(whom, number):
+    with suppress(BrokenPipeError):  # nobody waits for it
+        os.write(whom, b"%d\n" % number)
+
+
+def become(words, env, folder, prepare, streams, modules):
+    """Makes this fork what a new interpreter would be, and runs the program; it ends as Python ends."""
+    os.setsid()
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for own, stream in enumerate(streams):
+        os.dup2(stream, own)
+    os.closerange(3, modules)
+    os.closerange(modules + 1, os.sysconf("SC_OPEN_MAX"))
+    os.chdir(folder)
+    if prepare is not None:
+        prepare()
+    os.environ.clear()
+    os.environ.update(env)
+    time.tzset()
+    with suppress(locale.Error):
+        locale.setlocale(locale.LC_CTYPE, "")
+    warned = [text for text in env.get("PYTHONWARNINGS", "").split(",") if text]
+    unbuffered = bool(env.get("PYTHONUNBUFFERED"))
+    while words[0] in ("-u", "-W"):
+        if words.pop(0) == "-u":
+            unbuffered = True
+        else:
+            warned.append(words.pop(0))
+    _set_filters(warned)
+    _open_streams(unbuffered, env.get("PYTHONIOENCODING", ""))
+    sys.path[0:1] = ["", *filter(None, env.get("PYTHONPATH", "").split(os.pathsep))]
+    atexit.register(_note_modules, modules, {*sys.modules})
+    sys.excepthook = _show
+    _run(words)
+
+
+def _show(kind, error, trace):
+    """Shows an error as Python does, without the frames of this file."""
+    while trace and trace.tb_frame.f_code.co_filename == __file__:
+        trace = trace.tb_next
+    sys.__excepthook__(kind, error.with_traceback(trace), trace)
+
+
+def _set_filters(options):
+    added = warnings.filters[: warnings.filters.index(STRICT)]
+    warnings.filters[:] = USUAL
+    sys.warnoptions[:] = options
+    warnings._processoptions(options)
+    warnings.filters[:0] = added
+
+
+def _open_streams(unbuffered, chosen):
+    """As Python does: https://docs.python.org/3/library/sys.html#sys.stdin."""
+    encoding, _, errors = chosen.partition(":")
+    encoding = codecs.lookup(encoding or "utf-8").name
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        raw = io.FileIO(number, "w" if number else "r", closefd=False)
+        raw.name = f"<{name}>"
+        buffered = (
+            raw if unbuffered and number else io.BufferedWriter(raw) if number else io.BufferedReader(raw)
+        )
+        stream = io.TextIOWrapper(
+            buffered,
+            encoding=encoding,
+            errors="backslashreplace" if number == 2 else errors or ("strict" if chosen else USUAL_ERRORS),
+            newline="\n" if number else None,
+            line_buffering=not unbuffered and (number == 2 or raw.isatty()),
+            write_through=unbuffered,
+        )
+        stream.mode = raw.mode[0]
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
+
+
+def _note_modules(file, before):
+    """Their names, for the next program."""
+    names = [
+        name
+        for name, module in [*sys.modules.items()]
+        if name not in before and str(getattr(module, "__file__", None)).startswith(FOLDERS)
+    ]
+    with suppress(OSError):  # a program whose files must stay small
+        os.write(file, "\n".join(names).encode())
+
+
+def _run(words):
+    """The program, as https://docs.python.org/3/using/cmdline.html#interface-options says."""
+    main = sys.modules["__main__"] = types.ModuleType("__main__")
+    main.__builtins__ = __builtins__
+    match words:
+        case ["-m", name, *arguments]:
+            sys.path[0] = str(Path.cwd())
+            sys.argv[:] = ["-m", *arguments]
+            sys.modules.pop(name, None)  # it is imported for what others need of it, and runs by another name
+            runpy._run_module_as_main(name)
+        case ["-c", program, *arguments]:
+            sys.argv[:] = ["-c", *arguments]
+            exec(compile(program, "<string>", "exec"), main.__dict__)
+        case [script, *arguments]:
+            sys.path[0] = str(Path(script).absolute().parent)
+            sys.argv[:] = [script, *arguments]
+            main.__file__ = script
+            exec(compile(Path(script).read_bytes(), script, "exec"), main.__dict__)
+
+
+if __name__ == "__main__":
+    sys.modules["httpx._main"] = None  # as our command line has it
+    with socket.socket(fileno=int(sys.argv[1])) as _asked:
+        _task = Forks(_asked).next_one()
+    if _task:
+        become(**_task)
