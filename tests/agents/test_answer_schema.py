@@ -8,6 +8,9 @@ from knime_mcp.agents.answer_schema import AnswerSchema
 from knime_mcp.agents.model.model_errors import AnswerUnfit
 from knime_mcp.types.errors import SettingInvalid
 
+pytestmark = pytest.mark.quick
+
+
 LINES = """
 price: number, in euros
 stock: integer

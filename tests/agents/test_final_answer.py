@@ -1,11 +1,15 @@
 """The answer at the iteration limit, and other requests in which the model must not call tools."""
 
+import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from knime_mcp.agents.agent_events import Ending
 from knime_mcp.agents.model.model_errors import IterationLimit, ModelRequestRefused
 from tests.agents.playing import Functions, play
 from tests.support.chat_server import call, calls, fails, says
+
+pytestmark = pytest.mark.quick
+
 
 AT_LIMIT = {"iteration_limit": 1, "answer_at_limit": True}
 

@@ -7,6 +7,9 @@ import pytest
 
 from tests.support.scripted_server import ScriptedServer, legacy, rpc
 
+pytestmark = pytest.mark.quick
+
+
 NODE = "mcp_prompt"
 GREET = {
     "name": "greet",

@@ -11,6 +11,9 @@ from knime_mcp.agents.model_calls import MessageFitting
 from tests.agents.playing import Functions, play
 from tests.support.chat_server import call, calls, fails, says
 
+pytestmark = pytest.mark.quick
+
+
 PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
 TWO_OF_THE_USER = (SystemMessage("Be brief."), HumanMessage("Data: none."), HumanMessage("What is KNIME?"))
 

@@ -11,6 +11,9 @@ from knime_mcp.agents.model.model_errors import AnswerUnfit
 from tests.agents.playing import Functions, patient, play
 from tests.support.chat_server import call, calls, cut_off, fails, refuses, says
 
+pytestmark = pytest.mark.quick
+
+
 SCHEMA = AnswerSchema.parse("price: number")
 FORM = {"type": "json_schema", "json_schema": {"name": "answer", "schema": SCHEMA.schema, "strict": True}}
 

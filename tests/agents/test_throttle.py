@@ -2,11 +2,15 @@
 
 import threading
 
+import pytest
+
 from knime_mcp.agents.agent_events import AgentOptions, ModelRetried
 from knime_mcp.agents.agent_loop import run_agent
 from knime_mcp.agents.model.model_errors import ModelBusy
 from tests.agents.playing import QUESTION, Functions, model_at
 from tests.support.chat_server import ChatServer, rate_limited, says
+
+pytestmark = pytest.mark.quick
 
 
 def ask(model, **options):

@@ -30,6 +30,8 @@ from knime_mcp.agents.timeline_page import timeline_page
 from knime_mcp.agents.toolbox.replies import ToolReply, ToolRequest
 from tests.agents.run_events import EVIL, REPORT, SEARCH, START, at, run_events
 
+pytestmark = pytest.mark.quick
+
 
 class Page(HTMLParser):
     """The elements of a page, its text, and the content of each folded part."""

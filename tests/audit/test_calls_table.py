@@ -24,6 +24,8 @@ from knime_mcp.types.arrow import TOOL_STORAGE, encode_tools
 from knime_mcp.types.tool import from_json_text
 from tests.audit.calls import record, write_run
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.fixture
 def written(tmp_path):

@@ -18,6 +18,8 @@ from knime_mcp.version import VERSION
 from tests.audit.calls import record
 from tests.support.files import json_lines
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.mark.parametrize("kind", sorted(OTHERS - {"sent"}))
 def test_every_kind_of_line_is_one_of_a_journal(kind, tmp_path):

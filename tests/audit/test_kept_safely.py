@@ -13,6 +13,8 @@ from knime_mcp.audit.verdicts import Verdict
 from knime_mcp.audit.verify import verify_file
 from tests.audit.calls import record, write_run
 
+pytestmark = pytest.mark.quick
+
 
 def test_calls_that_could_not_be_written_are_named_and_the_run_has_no_end(tmp_path):
     path = tmp_path / "r.jsonl"

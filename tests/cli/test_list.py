@@ -8,6 +8,9 @@ import pytest
 from tests.support.files import csv_rows, json_lines
 from tests.support.scripted_server import ScriptedServer, modern, rpc, tool
 
+pytestmark = pytest.mark.quick
+
+
 TOOLS = ["echo", "add", "show", "fail", "picture", "slow", "nasty"]
 
 

@@ -23,6 +23,9 @@ from tests.support.scripted_server import (
 )
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.quick
+
+
 FORM = {"message": "Who?", "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}}}
 LONGER_THAN_THE_CLOCKS = 1.5
 SHORT = Timeouts(connect=5.0, idle=0.5, total=1.0)

@@ -4,6 +4,8 @@ import pytest
 
 from knime_mcp.client.refusals import Challenge, parse_challenges, parse_retry_after
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.mark.parametrize(
     ("header", "challenges"),

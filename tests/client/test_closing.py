@@ -23,6 +23,9 @@ from tests.support.scripted_server import (
 )
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.quick
+
+
 PATIENT = Timeouts(connect=90, idle=90)
 
 

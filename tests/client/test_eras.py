@@ -27,6 +27,9 @@ from tests.support.scripted_server import (
 )
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.quick
+
+
 META = "io.modelcontextprotocol/"
 
 

@@ -8,6 +8,8 @@ from knime_mcp.client.protocol.tools import (
     mirrored_arguments,
 )
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.mark.parametrize(
     ("value", "encoded"),

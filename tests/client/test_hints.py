@@ -9,6 +9,8 @@ from knime_mcp.tools import MCPClient, StdioServer
 from knime_mcp.types.errors import AuthError, ConnectError, ServerError
 from tests.support.scripted_server import ScriptedServer, http, rpc_error
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.mark.parametrize(
     "refusal",

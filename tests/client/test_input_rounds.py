@@ -11,6 +11,8 @@ from tests.support.scripted_server import (
     text,
 )
 
+pytestmark = pytest.mark.quick
+
 
 def test_input_rounds_echo_the_state_and_nothing_leaks():
     wanted = {

@@ -13,6 +13,9 @@ from knime_mcp.types.errors import ResultTooLarge, SettingInvalid
 from tests.support import waiting
 from tests.support.scripted_server import ScriptedServer, http, legacy, rpc, text, tool
 
+pytestmark = pytest.mark.quick
+
+
 PAGE = (Path(__file__).parents[2] / "docs" / "limits.md").read_text("utf-8")
 
 

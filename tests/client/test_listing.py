@@ -21,6 +21,8 @@ from tests.support.scripted_server import (
     tool,
 )
 
+pytestmark = pytest.mark.quick
+
 
 def listed(script, **options):
     with ScriptedServer(script) as server, MCPClient(server.url, **options) as client:

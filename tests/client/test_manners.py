@@ -6,6 +6,8 @@ from knime_mcp.client.listing import ttl_seconds
 from knime_mcp.tools import BearerAuth, MCPClient
 from tests.support.scripted_server import MODERN, ScriptedServer, http, initialize, legacy, modern
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.mark.parametrize("refusal", [http(405, ""), http(404, ""), http(500, "no"), http(200, "{}")])
 def test_a_server_that_does_not_end_sessions_is_left_all_the_same(refusal):

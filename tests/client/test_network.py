@@ -17,6 +17,8 @@ from knime_mcp.tools import MCPClient, NetworkSettings, Step, Timeouts
 from knime_mcp.types.errors import Canceled, ConnectError, SettingInvalid, TimedOut
 from tests.support.scripted_server import ScriptedServer, http, modern
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.fixture(scope="module")
 def authority():

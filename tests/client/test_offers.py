@@ -8,6 +8,9 @@ from knime_mcp.tools import MCPClient
 from knime_mcp.types.errors import ProtocolError, ResultTooLarge, ServerError
 from tests.support.scripted_server import ScriptedServer, legacy, modern, rpc, rpc_error
 
+pytestmark = pytest.mark.quick
+
+
 TOKEN = "t0ken-9f2c4e6a8b1d"
 
 

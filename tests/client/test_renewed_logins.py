@@ -12,6 +12,9 @@ from tests.client.logins import NO_TOKEN, Renewing
 from tests.support.scripted_server import Part, ScriptedServer, http, modern, rpc, text
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.quick
+
+
 NO_SCOPE = http(403, "more", headers={"WWW-Authenticate": 'Bearer error="insufficient_scope", scope="b"'})
 
 

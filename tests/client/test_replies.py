@@ -29,6 +29,8 @@ from tests.support.scripted_server import (
     text,
 )
 
+pytestmark = pytest.mark.quick
+
 
 def call(script, name="echo", **options):
     with ScriptedServer(script) as server, MCPClient(server.url, **options) as client:

@@ -15,6 +15,8 @@ from tests.support.scripted_server import (
     tool,
 )
 
+pytestmark = pytest.mark.quick
+
 
 def call(script):
     with ScriptedServer(script) as server, MCPClient(server.url) as client:

@@ -22,6 +22,9 @@ from tests.support.scripted_server import (
     tool,
 )
 
+pytestmark = pytest.mark.quick
+
+
 CLOSED = [Part.CLOSE]
 CUT = [b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{", Part.CLOSE]
 BROKEN = [CLOSED, [Part.RESET], CUT, http(500), http(502), http(503), http(408)]

@@ -11,6 +11,9 @@ from knime_mcp.tools import BasicAuth, BearerAuth, HeaderAuth, MCPClient, Networ
 from knime_mcp.types.errors import MCPError, ServerError, SettingInvalid
 from tests.support.scripted_server import Part, ScriptedServer, http, legacy, modern, rpc, rpc_error, text
 
+pytestmark = pytest.mark.quick
+
+
 CANARY = "c4n4ry-5ecret-v4lue"
 AUTHS = [BearerAuth(CANARY), BasicAuth("user", CANARY), HeaderAuth("X-API-Key", CANARY)]
 

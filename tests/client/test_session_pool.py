@@ -7,6 +7,8 @@ from knime_mcp.types.errors import ConnectError
 from knime_mcp.types.routing import ServerRoute
 from tests.support.scripted_server import ScriptedServer, legacy
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.mark.requirement("T65")
 def test_one_live_client_per_server_and_caller():

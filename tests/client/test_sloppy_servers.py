@@ -25,6 +25,9 @@ from tests.support.scripted_server import (
 )
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.quick
+
+
 HURRIED = Timeouts(connect=2, idle=2, total=10)
 
 

@@ -11,6 +11,9 @@ from tests.client.child_servers import in_background
 from tests.support.scripted_server import ScriptedServer, initialize, legacy, rpc, rpc_error, text, tool
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.quick
+
+
 CAPABILITIES = {"tools": {}, "tasks": {"requests": {"tools": {"call": {}}}}}
 TOOL = tool("research", execution={"taskSupport": "required"})
 

@@ -8,6 +8,9 @@ from knime_mcp.tools import Limits, MCPClient, Timeouts
 from knime_mcp.types.errors import Canceled, ProtocolError, ServerError, TimedOut
 from tests.support.scripted_server import ScriptedServer, modern, rpc, rpc_error, text
 
+pytestmark = pytest.mark.quick
+
+
 EXTENSION = "io.modelcontextprotocol/tasks"
 QUESTION = {
     "method": "elicitation/create",

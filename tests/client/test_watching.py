@@ -29,6 +29,9 @@ from tests.support.scripted_server import (
 )
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.quick
+
+
 CHANGING = {"capabilities": {"tools": {"listChanged": True}}}
 SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 

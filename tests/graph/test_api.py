@@ -14,6 +14,8 @@ from tests.graph.graphs import ENTRY, EXIT, call, document, tool, transform, yam
 from tests.support.scripted_server import ScriptedServer, modern
 from tests.support.sse_server import SseServer
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.fixture
 def api():

@@ -11,6 +11,9 @@ from knime_mcp.yaml_text import Severity
 
 from .graphs import one_tool, texts, tool, transform, yaml
 
+pytestmark = pytest.mark.quick
+
+
 ENTRY, EXIT = "{id: entry, type: entry, next: a}", "{id: exit, type: exit}"
 A = "{id: a, type: transform, transform: {expr: entry}, next: exit}"
 SERVER = """

@@ -6,6 +6,8 @@ import pytest
 
 from knime_mcp.graph.document_loading import DocumentError, javascript_scalar, read_yaml
 
+pytestmark = pytest.mark.quick
+
 
 def test_plain_scalars(subtests):
     for text, value in [

@@ -12,6 +12,9 @@ from knime_mcp.types.errors import SettingInvalid
 
 from .graphs import ENTRY, EXIT, call, document, load, tool, transform, yaml
 
+pytestmark = pytest.mark.quick
+
+
 FLOW = (
     call("echo", "{n: {expr: entry.n}}", following="shaped"),
     transform("{'twice': x.received.n * 2}", node="shaped"),

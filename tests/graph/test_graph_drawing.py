@@ -13,6 +13,9 @@ from knime_mcp.graph.graph_drawing import drawn_ways, lay_out, mermaid
 from . import graphs
 from .graphs import one_tool, transform
 
+pytestmark = pytest.mark.quick
+
+
 LOOP = one_tool(
     '{id: entry, type: entry, next: "a b"}',
     '{id: "a b", type: switch, conditions: [{rule: true, next: "<b>"}], next: exit}',

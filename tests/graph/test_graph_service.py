@@ -6,6 +6,9 @@ from knime_mcp.graph import McpGraphApi
 from knime_mcp.graph.graph_service import QuickRuns
 from tests.graph.graphs import ENTRY, EXIT, call, document, load, tool, transform, yaml
 
+pytestmark = pytest.mark.quick
+
+
 WORK = "entry.n > 0 ? {'r': $sum([1..entry.n].($ * 2))} : {'r': 0}"
 
 

@@ -12,6 +12,9 @@ from knime_mcp.types.errors import SettingInvalid
 
 from .graphs import ENTRY, EXIT, load, tool, transform, yaml
 
+pytestmark = pytest.mark.quick
+
+
 INNER = tool("{id: entry, type: entry, next: x}", transform("{'got': entry.v}"), EXIT, name="inner")
 OUTER = tool(
     ENTRY,

@@ -2,11 +2,16 @@
 
 import asyncio
 
+import pytest
+
 from knime_mcp.graph import McpGraphApi
 from knime_mcp.graph.graph_service import GraphService
 from knime_mcp.stdio.session import RequestedCall
 
 from .graphs import EXIT, load, tool, transform, yaml
+
+pytestmark = pytest.mark.quick
+
 
 ENTRY = "{id: entry, type: entry, next: each}"
 EACH = "{id: each, type: forEach, items: '[1..entry.n]', do: b, next: c, onError: c}"

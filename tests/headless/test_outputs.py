@@ -4,6 +4,9 @@ import pytest
 
 from knime_mcp.headless import load_extension
 
+pytestmark = pytest.mark.quick
+
+
 TEXTS = '''
 class Spec(knext.PortObjectSpec):
     def serialize(self): return {}

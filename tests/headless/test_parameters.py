@@ -4,6 +4,8 @@ import pytest
 
 from knime_mcp.headless import HeadlessError
 
+pytestmark = pytest.mark.quick
+
 
 def values(trial, **options):
     """What the Settings node saw, by name."""

@@ -11,6 +11,8 @@ import pytest
 from knime_mcp.headless import HeadlessError
 from knime_mcp.headless import column_types as value_types
 
+pytestmark = pytest.mark.quick
+
 
 def run(trial, kind, row_ids="auto", promise=""):
     return trial.run_node("Tables", (), {"kind": kind, "row_ids": row_ids, "promise": promise})

@@ -10,6 +10,9 @@ import yaml
 
 from knime_mcp.version import EXTENSION_ID, EXTENSION_TITLE, EXTENSION_VENDOR, VERSION
 
+pytestmark = pytest.mark.quick
+
+
 ROOT = Path(__file__).parents[2]
 
 

@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.quick
+
+
 ROOT = Path(__file__).parents[2]
 
 

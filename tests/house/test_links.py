@@ -3,6 +3,11 @@
 import re
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.quick
+
+
 ROOT = Path(__file__).parents[2]
 MADE = {"build", "dist", "node_modules"}
 FOLDERS = [

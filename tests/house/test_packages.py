@@ -3,7 +3,12 @@
 import tomllib
 from pathlib import Path
 
+import pytest
+
 from tests.packaging.packages import PROMISES
+
+pytestmark = pytest.mark.quick
+
 
 ROOT = Path(__file__).parents[2]
 OFFERED = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]

@@ -7,6 +7,9 @@ import pytest
 
 from tests.house.stored.corpus import FILE, corpus, read, written
 
+pytestmark = pytest.mark.quick
+
+
 MOST_SHOWN = 12
 
 

@@ -10,6 +10,9 @@ import pytest
 
 from tests.house.sources import FILES, SRC, text, tree
 
+pytestmark = pytest.mark.quick
+
+
 MARK = "# @ToolTypeDispatch"
 TYPES = {"WorkflowTool", "MCPTool", "WORKFLOW", "MCP"}
 

@@ -11,6 +11,9 @@ from knime_mcp.knowledge.word_meanings import compound, meanings, root
 
 from .conftest import spec
 
+pytestmark = pytest.mark.quick
+
+
 NODES = [
     spec("CLEAN", node_type="T", keywords=("remove duplicate rows", "doppelte Zeilen entfernen")),
     spec("COUNT", node_type="T", keywords=("count rows of each group", "Anzahl je Gruppe")),

@@ -10,6 +10,9 @@ from knime_mcp.knowledge.port_types import ANYTHING, TABLE, is_connectable
 from knime_mcp.knowledge.workflow_examples import examples_for, workflow_examples
 from knime_mcp.types.errors import ArgumentsInvalid
 
+pytestmark = pytest.mark.quick
+
+
 ARCHIVES = sorted((Path(__file__).parents[2] / "examples").rglob("*.knwf"))
 PMML = "org.knime.core.node.port.pmml.PMMLPortObject"
 TREE = "org.knime.base.node.mine.decisiontree2.learner2.DecisionTreeLearnerNodeFactory"

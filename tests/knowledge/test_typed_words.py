@@ -14,6 +14,8 @@ from knime_mcp.knowledge.typed_words import (
     typed_words,
 )
 
+pytestmark = pytest.mark.quick
+
 
 def test_what_is_of_a_kind_is_one_word(subtests):
     for text, words in [

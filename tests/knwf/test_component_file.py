@@ -29,6 +29,9 @@ from knime_mcp.knwf import (
 from knime_mcp.knwf.settings_xml import from_xml
 from tests.headless.workflows.building import numbers
 
+pytestmark = pytest.mark.quick
+
+
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 NASTY = "a <b> & \"c\" 'd' \x01\n é 😀"
 FACE = ComponentFace(

@@ -9,6 +9,8 @@ import pytest
 from knime_mcp.knwf import ArchiveLimits, KnwfError, NodeState, OtherNode, check_archive, read_workflow
 from tests.knwf.by_hand import NODE, archive, node, settings, workflow
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.mark.parametrize("name", ["../x", "w/../../x", "/x", "w/a\\..\\x", "C:/x", "w//x", "w/./x", "w/.."])
 def test_names_that_lead_out_are_refused(name, tmp_path):

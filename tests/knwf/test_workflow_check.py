@@ -20,6 +20,8 @@ from knime_mcp.knwf import (
 )
 from tests.knwf import by_hand
 
+pytestmark = pytest.mark.quick
+
 
 def node(node_id, inputs=0, outputs=1, **options):
     return extension_node(

@@ -7,6 +7,9 @@ from knime_mcp.runs.engine import RunRecords, new_run
 from knime_mcp.types.errors import MCPError
 from knime_mcp.types.tool import WorkflowTool
 
+pytestmark = pytest.mark.quick
+
+
 TRANSFER = WorkflowTool("transfer", "", {"amount": {"type": "integer"}})
 
 

@@ -15,6 +15,9 @@ from knime_mcp.runs.argument_sources import arguments_from_row, plan_columns
 from knime_mcp.types.errors import ArgumentsInvalid
 from knime_mcp.types.tool import MCPTool
 
+pytestmark = pytest.mark.quick
+
+
 TEXT = {"type": "string"}
 
 

@@ -29,6 +29,9 @@ from tests.support.scripted_server import (
 )
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.quick
+
+
 LISTED = rpc({"tools": [tool()], "resultType": "complete"})
 
 

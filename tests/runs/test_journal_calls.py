@@ -9,6 +9,8 @@ from knime_mcp.audit.journal_lines import JournalError
 from knime_mcp.runs.replaying import read_recording
 from tests.audit.calls import record, write_run
 
+pytestmark = pytest.mark.quick
+
 
 def test_calls_come_in_recorded_order_with_their_place_in_the_file(tmp_path):
     file = tmp_path / "run.jsonl"

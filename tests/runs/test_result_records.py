@@ -17,6 +17,9 @@ from knime_mcp.runs.result_records import (
 )
 from knime_mcp.types.tool import MCPTool
 
+pytestmark = pytest.mark.quick
+
+
 MANY = 300_000
 TWO = [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]
 

@@ -1,10 +1,14 @@
 """What a run has to say stays short, however much there is to say."""
 
+import pytest
+
 from knime_mcp.audit.record import CallRecord, CallStatus
 from knime_mcp.runs.call_values import CallOutcome
 from knime_mcp.runs.table_run import RunSummary
 from knime_mcp.tools.caller.calls_report import calls_page
 from knime_mcp.types.tool import MCPTool
+
+pytestmark = pytest.mark.quick
 
 
 def test_a_thousand_things_to_warn_of_are_a_few_and_a_number():

@@ -73,7 +73,10 @@ class Forks:
         modules, name = tempfile.mkstemp()
         Path(name).unlink()
         assert threading.active_count() == 1
-        pid = os.fork()
+        with warnings.catch_warnings():
+            # From 3.12 on Python warns of threads that it does not know, such as pyarrow's, which sleep.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            pid = os.fork()
         if pid == 0:
             return {**task, "streams": streams, "modules": modules}
         for stream in streams:

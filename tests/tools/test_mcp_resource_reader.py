@@ -10,6 +10,9 @@ import pytest
 
 from tests.support.scripted_server import ScriptedServer, legacy, rpc, rpc_error
 
+pytestmark = pytest.mark.quick
+
+
 NODE = "mcp_resource_reader"
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="

@@ -9,6 +9,9 @@ from knime_mcp.tools.calling_hints import ToolChoice, encode_choices
 from knime_mcp.types.tool import MCPTool, to_json_text
 from tests.support.scripted_server import ScriptedServer, modern, rpc, tool
 
+pytestmark = pytest.mark.quick
+
+
 #: Every node, with the kinds of its input ports.
 NODES = {
     "mcp_tool_provider": ("table", "credential"),

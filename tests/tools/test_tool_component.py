@@ -1,5 +1,7 @@
 """A tool as a component: a typed setting for each parameter, made by the Provider, too."""
 
+import pytest
+
 from knime_mcp.knwf import (
     CONFIGURATION_FACTORIES,
     NativeNode,
@@ -10,6 +12,9 @@ from knime_mcp.knwf import (
 from knime_mcp.tools.tool_component import file_stem, save_component, tool_component
 from knime_mcp.types.tool import MCPTool
 from tests.support.scripted_server import ScriptedServer, modern, rpc, tool
+
+pytestmark = pytest.mark.quick
+
 
 SCHEMA = {
     "type": "object",

@@ -12,6 +12,8 @@ from knime_mcp.types.arrow import decode_tools, encode_tools
 from knime_mcp.types.texts import collector_paused
 from knime_mcp.types.tool import MCPTool
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.fixture(autouse=True)
 def as_before() -> Iterator[None]:

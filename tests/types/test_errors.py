@@ -5,6 +5,9 @@ import pytest
 
 from knime_mcp.types import errors as e
 
+pytestmark = pytest.mark.quick
+
+
 ONE_OF_EACH = [
     e.MCPError("it broke"),
     e.ConnectError("it broke", phase="dns"),

@@ -8,6 +8,8 @@ from knime_mcp.types.columns import ToolLookup
 from knime_mcp.types.errors import ToolNotFound
 from knime_mcp.types.tool import MCPTool, WorkflowTool
 
+pytestmark = pytest.mark.quick
+
 
 def tool(name, url="https://one.test/mcp", remote=None):
     return MCPTool(name, "", {}, url, remote or name)

@@ -10,6 +10,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from knime_mcp.web import listening
 from knime_mcp.web.listening import Listener, check_uvicorn
 
+pytestmark = pytest.mark.quick
+
 
 def test_the_installed_uvicorn_fits():
     check_uvicorn()

@@ -1,6 +1,10 @@
 """What scalars without quotes mean in YAML 1.2."""
 
+import pytest
+
 from knime_mcp.yaml_text import core_scalar
+
+pytestmark = pytest.mark.quick
 
 
 def test_plain_scalars(subtests):

@@ -1,6 +1,11 @@
 """Mappings that are read key by key: every invalid value is a problem with its place."""
 
+import pytest
+
 from knime_mcp.yaml_text import TRUTH, WHOLE, Findings, Hints, Rules, Severity, read
+
+pytestmark = pytest.mark.quick
+
 
 RULES = Rules(merge_keys=False, most_values=1000, deepest=60)
 

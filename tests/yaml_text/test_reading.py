@@ -4,6 +4,9 @@ import pytest
 
 from knime_mcp.yaml_text import Rules, YamlError, read, reading
 
+pytestmark = pytest.mark.quick
+
+
 RULES = Rules(merge_keys=True, most_values=100_000, deepest=200)
 
 

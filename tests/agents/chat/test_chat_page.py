@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.quick
+
+
 ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "views" / "agent_chat"
 CHAT = {file.stem: file.read_text("utf-8") for file in (ROOT / "src" / "agents" / "chat").glob("*.py")}

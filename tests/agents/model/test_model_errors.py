@@ -15,6 +15,9 @@ from knime_mcp.agents.model.model_errors import (
 from tests.agents.playing import Functions, play
 from tests.support.chat_server import Turn, call, calls, fails, says
 
+pytestmark = pytest.mark.quick
+
+
 SCHEMA = {"type": "object"}
 
 

@@ -8,6 +8,9 @@ from knime_mcp.agents.model.tool_fitting import ToolFitting, simpler_schema
 from tests.agents.playing import QUESTION, Functions, definition, model_at, play
 from tests.support.chat_server import ChatServer, fails, says
 
+pytestmark = pytest.mark.quick
+
+
 ODD = {"type": "object", "anyOf": [{"required": ["a"]}], "properties": {"a": {"type": "array"}}}
 TOO_LONG = (
     "Invalid 'tools[0].function.description': string too long. Expected a string with maximum length 1024,"

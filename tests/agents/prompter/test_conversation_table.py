@@ -24,6 +24,9 @@ from knime_mcp.agents.prompter.conversation_table import (
 )
 from knime_mcp.types.errors import MCPError, SettingInvalid
 
+pytestmark = pytest.mark.quick
+
+
 FORMS = [MessageForm.MESSAGE, MessageForm.PLAIN]
 
 

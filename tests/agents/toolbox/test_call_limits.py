@@ -14,6 +14,8 @@ from tests.agents.playing import Functions, play
 from tests.support.chat_server import call, calls, says
 from tests.support.toolboxes import tools_at
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.fixture
 def limited(box, tools_of, server):

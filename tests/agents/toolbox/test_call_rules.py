@@ -8,6 +8,9 @@ from knime_mcp.runs.call_values import Ask, Deny
 from knime_mcp.types.errors import MCPError, SettingInvalid
 from knime_mcp.types.tool import MCPTool, WorkflowTool
 
+pytestmark = pytest.mark.quick
+
+
 WORKFLOW = WorkflowTool("Delete all", "", {})
 HARMLESS = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
 

@@ -10,6 +10,8 @@ from knime_mcp.agents.toolbox.data_registry import DataRegistry, next_ids
 from knime_mcp.agents.toolbox.replies import LargeResults
 from knime_mcp.types.errors import ArgumentsInvalid
 
+pytestmark = pytest.mark.quick
+
 
 def test_inputs_have_the_first_ids():
     registry = DataRegistry([pa.table({"a": [1]}), pa.table({"b": ["x", "y"]})])

@@ -8,6 +8,8 @@ from knime_mcp.agents.toolbox import replies
 from knime_mcp.agents.toolbox.replies import LargeResults
 from knime_mcp.types.errors import ArgumentsInvalid
 
+pytestmark = pytest.mark.quick
+
 
 def test_short_results_stay():
     large = LargeResults(1000)

@@ -2,10 +2,15 @@
 
 import base64
 
+import pytest
+
 from knime_mcp.agents.toolbox.call_rules import CallLimits, CallRules
 from knime_mcp.agents.toolbox.tool_executor import ToolOptions
 from tests.support import scripted_server as scripted
 from tests.support.servers.workshop import PIXEL
+
+pytestmark = pytest.mark.quick
+
 
 URI = "notes:///today.md"
 LINK = {"type": "resource_link", "name": "notes", "uri": URI}

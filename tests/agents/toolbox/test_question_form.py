@@ -5,6 +5,9 @@ import pytest
 from knime_mcp.agents.toolbox.question_form import checked_form, form_fields
 from knime_mcp.types.errors import ArgumentsInvalid
 
+pytestmark = pytest.mark.quick
+
+
 TITLED = [{"const": "s", "title": "Small"}, {"const": "l", "title": "Large"}]
 KINDS = {
     "text": ({"type": "string", "minLength": 2}, "text", ()),

@@ -15,6 +15,8 @@ from knime_mcp.types.errors import ToolFormatError
 from knime_mcp.types.tool import MCPTool, ToolPort, WorkflowTool
 from tests.support.servers.shapes import FOREST
 
+pytestmark = pytest.mark.quick
+
 
 def table_port(name, description=""):
     return ToolPort(name, description, "Table", None)

@@ -16,6 +16,8 @@ from knime_mcp.agents.toolbox.tool_executor import ToolOptions
 from knime_mcp.types.errors import Canceled
 from knime_mcp.types.tool import ToolPort, WorkflowTool
 
+pytestmark = pytest.mark.quick
+
 
 def port(name):
     return ToolPort(name, f"The {name}", "Table", None)

@@ -11,6 +11,9 @@ from knime_mcp.client.oauth.guard import Guard, Zone, zone_of
 from knime_mcp.types.errors import ConnectError, TimedOut
 from tests.client.oauth.world import Canned, Origin
 
+pytestmark = pytest.mark.quick
+
+
 PUBLIC = "https://mcp.example/mcp"
 
 

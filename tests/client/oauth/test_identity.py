@@ -11,6 +11,9 @@ from knime_mcp.types.errors import AuthError, SettingInvalid
 from tests.client.oauth.test_machines import pem
 from tests.client.oauth.world import CANARY, Canned, basic
 
+pytestmark = pytest.mark.quick
+
+
 TOKEN = f"eyJ.workload-{CANARY}.sig"
 BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 

@@ -11,6 +11,8 @@ import pytest
 from knime_mcp.client.oauth.browser_login import LoopbackBrowser
 from knime_mcp.types.errors import AuthError, Canceled, SettingInvalid
 
+pytestmark = pytest.mark.quick
+
 
 def visit(*paths):
     """A browser that visits paths of the listener, one after the other; what it got."""

@@ -12,6 +12,8 @@ from knime_mcp.client.oauth.oauth import OAuth, login_key
 from knime_mcp.types.errors import AuthError, MCPError
 from tests.client.oauth.world import CANARY, Canned
 
+pytestmark = pytest.mark.quick
+
 
 def everything(error, authorization, store, caplog):
     told = [str(error), repr(error), repr(vars(error)), "".join(traceback.format_exception(error))]

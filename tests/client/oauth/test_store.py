@@ -18,6 +18,8 @@ from knime_mcp.client.oauth.logins import (
 )
 from knime_mcp.types.errors import SettingInvalid
 
+pytestmark = pytest.mark.quick
+
 
 class SmallKeyring(KeyringBackend):
     """Windows' limits, in memory."""

@@ -17,6 +17,9 @@ from knime_mcp.client.protocol.negotiation import (
 )
 from knime_mcp.types.errors import ConnectError, SessionLost, TimedOut, VersionError
 
+pytestmark = pytest.mark.quick
+
+
 MODERN, LEGACY = "2026-07-28", "2025-11-25"
 DISCOVER, INITIALIZE, SSE = Discover(MODERN), Initialize(LEGACY), OpenSse()
 

@@ -10,6 +10,9 @@ from knime_mcp.client.protocol.offers import (
 )
 from knime_mcp.client.protocol.tools import EmbeddedResource, TextContent, UnknownContent
 
+pytestmark = pytest.mark.quick
+
+
 VALUES = {"var": "value", "hello": "Hello World!", "path": "/foo/bar", "x": "1024", "y": "768", "empty": ""}
 
 

@@ -15,6 +15,9 @@ from knime_mcp.client.protocol.tools import (
     parse_block,
 )
 
+pytestmark = pytest.mark.quick
+
+
 PIXEL = base64.b64encode(b"\x89PNG" * 3080).decode()
 
 

@@ -6,6 +6,9 @@ from knime_mcp.tools import ToolDefinition
 from knime_mcp.types.errors import ProtocolError
 from knime_mcp.types.routing import ServerRoute
 
+pytestmark = pytest.mark.quick
+
+
 RAW = {
     "name": "remote",
     "title": "Title",

@@ -4,6 +4,9 @@ import pytest
 
 from knime_mcp.client.transports.stdio_process import last_words
 
+pytestmark = pytest.mark.quick
+
+
 NODE = """\
 node:internal/modules/cjs/loader:1210
   throw err;

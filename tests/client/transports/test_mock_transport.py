@@ -12,6 +12,9 @@ from knime_mcp.types.errors import (
     ToolNotFound,
 )
 
+pytestmark = pytest.mark.quick
+
+
 ADD = {
     "name": "add",
     "inputSchema": {"type": "object"},

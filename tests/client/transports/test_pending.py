@@ -9,6 +9,9 @@ from knime_mcp.client.protocol.negotiation import ServerRequests
 from knime_mcp.client.transports.base import Pending, PendingCalls
 from knime_mcp.types.errors import ResultTooLarge, SessionLost
 
+pytestmark = pytest.mark.quick
+
+
 PING = {"jsonrpc": "2.0", "id": "p", "method": "ping"}
 
 

@@ -7,6 +7,8 @@ from knime_mcp.tools import BearerAuth, MCPClient, NetworkSettings
 from knime_mcp.types.errors import ConnectError
 from tests.support.scripted_server import ScriptedServer, http, modern, rpc, text
 
+pytestmark = pytest.mark.quick
+
 
 def moved(location, status=307):
     return http(status, headers={"Location": location})

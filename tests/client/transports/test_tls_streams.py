@@ -14,6 +14,9 @@ from knime_mcp.client.transports.base import Delivery
 from knime_mcp.client.transports.connections import HttpConnection
 from knime_mcp.tools import NetworkSettings, Timeouts
 
+pytestmark = pytest.mark.quick
+
+
 MUCH = 5_000_000
 
 

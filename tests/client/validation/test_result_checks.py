@@ -4,6 +4,9 @@ from knime_mcp.tools import MCPClient
 from knime_mcp.types.errors import ResultInvalid
 from tests.support.scripted_server import ScriptedServer, modern, rpc, text, tool
 
+pytestmark = pytest.mark.quick
+
+
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 
 

@@ -19,6 +19,8 @@ from knime_mcp.types.tool import MCPTool
 from tests.support.scripted_server import ScriptedServer, modern, rpc, text, tool
 from tests.support.wild_schemas import WILD, Wild
 
+pytestmark = pytest.mark.quick
+
 
 def validator(wild: Wild) -> ArgumentValidator:
     return ArgumentValidator.for_schema(json.dumps(wild.schema))

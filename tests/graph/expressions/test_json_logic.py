@@ -11,6 +11,9 @@ from knime_mcp.graph.expressions import UNDEFINED, ExpressionError, evaluate, ho
 from knime_mcp.graph.expressions.javascript import number_text
 from knime_mcp.graph.expressions.json_logic import apply
 
+pytestmark = pytest.mark.quick
+
+
 CONTEXT = {
     "e": {
         "n": 5, "s": "text", "zero": 0, "empty": "", "list": [1, 2, 3], "none": None, "rule": {"+": [1, 2]},

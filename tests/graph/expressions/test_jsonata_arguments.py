@@ -6,6 +6,9 @@ from knime_mcp.graph import McpGraphApi, RunError
 from knime_mcp.graph.document_loading import check_text
 from tests.graph.graphs import ENTRY, EXIT, call, document, tool, yaml
 
+pytestmark = pytest.mark.quick
+
+
 WHOLE = call("echo", "{expr: entry.all}")
 INNER = tool("{id: entry, type: entry, next: exit}", EXIT, name="inner")
 

@@ -4,6 +4,9 @@ import pytest
 
 from knime_mcp.graph.expressions import UNDEFINED, ExpressionError, evaluate
 
+pytestmark = pytest.mark.quick
+
+
 CONTEXT = {"one": {"a": 1}, "rows": [{"a": 1}], "nulls": [None], "gaps": [{}, {"x": {"y": 1}}]}
 
 

@@ -4,6 +4,8 @@ import pytest
 
 from knime_mcp.graph.expressions import UNDEFINED, ExpressionError, check_jsonata, evaluate
 
+pytestmark = pytest.mark.quick
+
 
 def test_reading(subtests):
     for text, picture, wanted in [

@@ -7,6 +7,9 @@ from knime_mcp.graph.studio.desk import ConflictError, Desk
 
 from .. import graphs
 
+pytestmark = pytest.mark.quick
+
+
 TEXT = graphs.one_tool(graphs.ENTRY, graphs.transform("1", following="exit"), graphs.EXIT) + "# end\n"
 
 

@@ -1,11 +1,15 @@
 """Drawings of documents, also of those with mistakes."""
 
+import pytest
+
 from knime_mcp.graph.document_loading import read_yaml
 from knime_mcp.graph.graph_drawing import lay_out
 from knime_mcp.graph.studio.sketches import sketches
 
 from .. import graphs
 from ..test_document_edits import ALL_KINDS
+
+pytestmark = pytest.mark.quick
 
 
 def test_a_sketch_is_the_drawing_of_the_tool():

@@ -9,6 +9,9 @@ import pytest
 
 from knime_mcp.version import VERSION
 
+pytestmark = pytest.mark.quick
+
+
 GOLDEN = Path(__file__).parent / "golden"
 V1 = "/api/v1/mcp"
 AI = {"nodes": [{"node_type": "AI_AGENT", "subtype": "OPENAI_CHATGPT"}], "include_examples": True}

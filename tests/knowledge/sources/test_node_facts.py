@@ -9,6 +9,9 @@ from node_facts.node_sets import members_of_sets
 from node_facts.node_settings import ParametersReader, settings_of_model
 from node_facts.python_nodes import read_extension_sources
 
+pytestmark = pytest.mark.quick
+
+
 MODEL = """
 package a;
 import org.knime.core.node.BufferedDataTable;

@@ -2,10 +2,14 @@
 
 import os
 
+import pytest
+
 from knime_mcp.knowledge.catalogue_reader import Catalogue
 from knime_mcp.knowledge.sources.catalogue_build import build_catalogue
 from knime_mcp.knowledge.sources.knime_plugins import read_plugins
 from tests.knowledge.sources.plugin_files import node, plugin_xml, write_folder
+
+pytestmark = pytest.mark.quick
 
 
 def files(name):

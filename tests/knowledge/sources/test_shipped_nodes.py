@@ -7,6 +7,8 @@ import pytest
 from knime_mcp.knowledge.configuration_check import check_configuration
 from knime_mcp.knowledge.sources.shipped_nodes import facts, facts_by_id, shipped_nodes
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.fixture(scope="module")
 def in_use():

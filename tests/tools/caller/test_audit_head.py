@@ -6,6 +6,9 @@ from knime_mcp.audit.calls_table import read_calls, write_calls
 from knime_mcp.audit.journal_reading import read_journal
 from knime_mcp.audit.verify import verify_file
 
+pytestmark = pytest.mark.quick
+
+
 CANARY = "canary-7f3a9c51d2"
 
 

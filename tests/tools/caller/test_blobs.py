@@ -7,6 +7,8 @@ import pytest
 from knime_mcp.runs.call_values import PlannedCall
 from knime_mcp.runs.saved_files import BlobStore
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.mark.parametrize(
     ("mime_type", "ending"),

@@ -9,6 +9,8 @@ import pytest
 from knime_mcp.tools.calling_hints import ToolChoice, encode_choices
 from tests.support.dialogs import shown
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.fixture
 def tools(host):

@@ -12,6 +12,9 @@ from knime_mcp.types.columns import ColumnForm
 from knime_mcp.types.errors import MCPError
 from knime_mcp.types.tool import MCPTool, to_json_text
 
+pytestmark = pytest.mark.quick
+
+
 MIB = 1 << 20
 LARGE = "x" * (20 * MIB)
 

@@ -3,6 +3,8 @@
 import pyarrow as pa
 import pytest
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.fixture
 def workflow_tools(host):

@@ -8,6 +8,9 @@ import pytest
 from tests.support.host import HAS_JSON
 from tests.support.scripted_server import ScriptedServer, modern, rpc, tool
 
+pytestmark = pytest.mark.quick
+
+
 CSV = "id,city,since,score\n1,Konstanz,2026-01-31,0.5\n2,Bern,2025-12-01,2\n"
 
 

@@ -21,6 +21,9 @@ from knime_mcp.types.errors import SettingInvalid
 from knime_mcp.types.routing import ServerRoute
 from tests.support.scripted_server import ScriptedServer, modern
 
+pytestmark = pytest.mark.quick
+
+
 CANARY = "canary-7f3a-secret"
 PROD = Credential("prod", "ann", CANARY)
 URL = "https://host/mcp"

@@ -13,6 +13,9 @@ from tests.support.dialogs import controls
 from tests.tools.conftest import listing_server
 from tests.tools.provider.running import list_tools, rows, servers_table, tool
 
+pytestmark = pytest.mark.quick
+
+
 NODES = ("mcp_tool_provider", "mcp_tool_caller", "mcp_resource_reader", "mcp_prompt")
 
 

@@ -1,3 +1,5 @@
+import pytest
+
 from knime_mcp.tools.node_settings.connection import client_for
 from knime_mcp.tools.provider import provision_report as view
 from knime_mcp.tools.provider.provide import ServerRequest, provide
@@ -5,6 +7,8 @@ from knime_mcp.tools.provider.provision_report import catalogue
 from knime_mcp.types.routing import ServerRoute
 from tests.tools.provider.running import tool
 from tests.tools.views.test_html import HOSTILE, parsed
+
+pytestmark = pytest.mark.quick
 
 
 def provision(*servers):

@@ -5,6 +5,9 @@ import pytest
 
 from tests.support.dialogs import controls, shown
 
+pytestmark = pytest.mark.quick
+
+
 NODE = "mcp_tool_provider"
 KEYS = {
     "server_url": "",

@@ -5,6 +5,8 @@ import pytest
 
 from .running import NOBODY, NODE, list_tools, rows, servers_table, tool
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.mark.requirement("T28")
 def test_a_failure_says_phase_cause_and_next_step(host, serve):
