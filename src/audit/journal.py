@@ -271,14 +271,21 @@ class Journal:
 
         if sealer.key is None and not with_time_stamp:
             return
-        self._make_room()  # nothing may stand between a checkpoint and the lines that it counts
-        line = {"kind": "checkpoint", "note": sealer.note(self._lines, self._chain, _now())}
-        try:
-            stamp = sealer.time_stamp(line["note"]) if with_time_stamp else None
-        except SignatureError as error:  # the calls were made: their record is kept without it
-            stamp = None
-            _log.warning("%s: %s", self.path.name, error)
-        self._put(canonical_json(line if stamp is None else {**line, "time_stamp": stamp}).encode())
+        stamp, note = None, ""
+        if with_time_stamp:
+            self._make_room()  # nothing may stand between a checkpoint and the lines that it counts
+            note = sealer.note(self._lines, self._chain, _now(), signed=False)
+            try:
+                stamp = sealer.time_stamp(note)
+            except SignatureError as error:  # the calls were made: their record is kept without it
+                _log.warning("%s: %s", self.path.name, error)
+        # In a line of its own, so that a signature covers the time-stamp, and nothing stands beside it.
+        if stamp is not None:
+            self._put(simple_json({"kind": "checkpoint", "note": note, "time_stamp": stamp}))
+        if sealer.key is not None:
+            self._make_room()
+            note = sealer.note(self._lines, self._chain, _now())
+            self._put(simple_json({"kind": "checkpoint", "note": note}))
         self._signed_at = self.count
 
     def _refuse_if_lost(self) -> None:

@@ -17,7 +17,8 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, cast
 
-from .record import FIELDS, line_chain
+from ..types.texts import canonical_json
+from .record import FIELDS, line_chain, simple_json
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping
@@ -166,6 +167,18 @@ class JournalLine:
             return None, line_chain(previous, self.data.strip())
         chain = match[2].decode()
         return line_chain(previous, match[1]) == chain, chain
+
+    def says(self, entry: Mapping[str, Any]) -> bool:
+        """Whether the line is this entry's only spelling: no name twice, no other order, blank or escape."""
+        match = _CHAINED.fullmatch(self.data)
+        if match is None:  # format 1
+            return True
+        said = {name: value for name, value in entry.items() if name != "chain"}
+        try:
+            # Twice, as orjson spells few numbers in another way.
+            return match[1] == simple_json(said)[:-1] or match[1] == canonical_json(said).encode()[:-1]
+        except (ValueError, RecursionError):  # numbers that are none
+            return False
 
     @property
     def is_as_written(self) -> bool:

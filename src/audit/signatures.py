@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 ORIGIN: Final = "knime-mcp/journal/2"
 _KEYRING: Final = "knime-mcp-audit"
 _ED25519: Final = b"\x01"
-_SIGNATURE: Final = re.compile("— (\\S+) ([A-Za-z0-9+/]+={0,2})")
 _NOTE: Final = re.compile(
-    r"([^\n]+)\n(0|[1-9][0-9]{0,17})\n([A-Za-z0-9+/]{43}=)\n([^\n]+)\n\n((?:[^\n]+\n)*)"
+    rf"({re.escape(ORIGIN)}\n(0|[1-9][0-9]{{0,17}})\n([A-Za-z0-9+/]{{43}}=)\n([^\n]+)\n)\n"
+    r"(?:— (\S+) ([A-Za-z0-9+/]+={0,2})\n)?"
 )
 _STAMP_SECONDS: Final = 20.0
 
@@ -90,40 +90,30 @@ class PublicKey:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What a note says, whoever signed it."""
+    """What a note says, whoever signed it. It has one signature, or none and a time-stamp beside it."""
 
     lines: int
     chain: str  # hexadecimal, as in the journal
     at: str
     text: str  # what is signed
-    signatures: tuple[tuple[str, bytes, bytes], ...]  # name and id of the key, signature
+    signer: str = ""  # name of the key; "" without a signature
+    key: bytes = b""  # its id
+    signature: bytes = b""
 
     @classmethod
-    def parse(cls, note: str) -> Self | None:
-        """Reads a note; None if it is not one of a journal."""
-        match = _NOTE.fullmatch(note)
-        if match is None or match[1] != ORIGIN:
+    def parse(cls, note: object) -> Self | None:
+        """Reads a note; None if it is not one of a journal, or is written in another way than ours are."""
+        match = _NOTE.fullmatch(note) if isinstance(note, str) else None
+        if match is None:
             return None
-        found = [_SIGNATURE.fullmatch(line) for line in match[5].splitlines()]
-        try:
-            signed = tuple((m[1], *_split(base64.b64decode(m[2], validate=True))) for m in found if m)
-            chain = base64.b64decode(match[3], validate=True).hex()
-        except binascii.Error:
+        chain, signed = _decoded(match[3]), _decoded(match[6] or "")
+        if chain is None or signed is None:
             return None
-        # The empty line before the signatures is not part of what is signed.
-        text = note[: match.start(5) - 1]
-        return cls(int(match[2]), chain, match[4], text, signed) if all(found) else None
+        return cls(int(match[2]), chain.hex(), match[4], match[1], match[5] or "", signed[:4], signed[4:])
 
-    def signers(self, keys: Iterable[PublicKey]) -> tuple[list[PublicKey], list[str]]:
-        """Those of the keys that signed it; and the names of those whose signature is not of this text."""
-        known, good, bad = {(key.name, key.id): key for key in keys}, list[PublicKey](), list[str]()
-        for name, number, signature in self.signatures:
-            key = known.get((name, number))
-            if key is not None and key.has_signed(self.text.encode(), signature):
-                good.append(key)
-            elif key is not None:
-                bad.append(name)
-        return good, bad
+    def key_of(self, keys: Iterable[PublicKey]) -> PublicKey | None:
+        """The one of the keys that it says to be signed with."""
+        return next((key for key in keys if (key.name, key.id) == (self.signer, self.key)), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,9 +155,9 @@ class Sealer:
             newest = replace(newest, private=_from_keyring(newest.public))
         return cls(newest, time_stamps)
 
-    def note(self, lines: int, chain: str, at: str) -> str:
+    def note(self, lines: int, chain: str, at: str, *, signed: bool = True) -> str:
         text = f"{ORIGIN}\n{lines}\n{_text(bytes.fromhex(chain))}\n{at}\n"
-        return f"{text}\n{'' if self.key is None else self.key.sign(text)}"
+        return f"{text}\n{self.key.sign(text) if signed and self.key is not None else ''}"
 
     def time_stamp(self, note: str) -> str | None:
         """A time-stamp of a note, in base64; None if no server was named. Raises `SignatureError`."""
@@ -200,15 +190,18 @@ def stamped_at(token: str, note: str, roots: Sequence[bytes]) -> tuple[datetime,
     import rfc3161_client as rfc3161
     from cryptography.x509 import load_pem_x509_certificates
 
+    data = _decoded(token)
+    if data is None:
+        return None
     try:
-        response = rfc3161.decode_timestamp_response(base64.b64decode(token, validate=True))
+        response = rfc3161.decode_timestamp_response(data)
         info = response.tst_info
         # RFC 5754, section 2, has these numbers.
         algorithm = {"2.16.840.1.101.3.4.2.1": "sha256", "2.16.840.1.101.3.4.2.3": "sha512"}
         name = algorithm.get(info.message_imprint.hash_algorithm.dotted_string)
         if name is None or hashlib.new(name, note.encode()).digest() != info.message_imprint.message:
             return None
-    except (ValueError, binascii.Error):
+    except ValueError:
         return None
     # Without certificates to trust, a time is a claim.
     if not roots:
@@ -305,8 +298,13 @@ def _from_keyring(key: PublicKey) -> bytes:
     return base64.b64decode(found)
 
 
-def _split(data: bytes) -> tuple[bytes, bytes]:
-    return data[:4], data[4:]
+def _decoded(text: str) -> bytes | None:
+    """Reads base64; None if it is none, or is written otherwise than `_text` does: bits may be left over."""
+    try:
+        data = base64.b64decode(text, validate=True)
+    except ValueError:
+        return None
+    return data if _text(data) == text else None
 
 
 def _text(data: bytes) -> str:

@@ -173,6 +173,8 @@ class _Check:
     def _link(self, line: JournalLine, entry: dict[str, Any]) -> None:
         """Checks that a line follows the line before, and whether a given head is its ``chain``."""
         follows, chain = line.linked(self._chain)
+        if follows and not line.says(entry):
+            self._strangers.append(str(line.number))
         is_start = entry.get("kind") == "start"
         if is_start and entry.get("format") != 1:
             self._format = 2 if "format" in entry else self._format
@@ -243,8 +245,10 @@ class _Check:
     def _check_note(self, entry: dict[str, Any], line: JournalLine) -> None:
         """Checks a checkpoint: what it says of the lines before, who signed it, and its time-stamp."""
         place = f"Line {line.number}"
-        note = Checkpoint.parse(str(entry.get("note")))
-        if note is None or unknown_fields(entry):
+        note, token = Checkpoint.parse(entry.get("note")), entry.get("time_stamp")
+        # Nothing covers what stands in the last line beside a signature.
+        beside = {"time_stamp"} if note is not None and not note.signer else set[str]()
+        if note is None or entry.keys() != {"kind", "note", "chain", *beside}:
             self.findings.append(Finding(Verdict.ALTERED, f"{place} is no checkpoint of a journal."))
             return
         # The checkpoint itself is counted already.
@@ -252,29 +256,26 @@ class _Check:
             text = f"{place}: the checkpoint is not one of the lines before it: they were changed, or it was."
             self.findings.append(Finding(Verdict.ALTERED, text))
             return
-        by: list[str] = []
-        signers, forged = note.signers(self._keys)
-        if forged:
-            text = f"{place}: the signature with the name {forged[0]} was not made with that key."
+        if note.signer:
+            key = note.key_of(self._keys)
+            if key is None:  # it says nothing, neither for the journal nor against it
+                self._foreign[note.signer] = None
+            elif key.has_signed(note.text.encode(), note.signature):
+                self._anchored[line.number] = f"the signature of {key.name} ({key.id.hex()}) of {note.at}"
+            else:
+                text = f"{place}: the signature with the name {key.name} was not made with that key."
+                self.findings.append(Finding(Verdict.ALTERED, text))
+            return
+        stamped = stamped_at(token, entry["note"], self.anchors.roots) if isinstance(token, str) else None
+        if stamped is None:
+            text = f"{place}: the time-stamp is not one of this checkpoint."
             self.findings.append(Finding(Verdict.ALTERED, text))
             return
-        by += [f"the signature of {key.name} ({key.id.hex()}) of {note.at}" for key in signers]
-        # A signature with an unknown key says nothing, neither for the journal nor against it.
-        own = {(key.name, key.id) for key in signers}
-        self._foreign |= {name: None for name, number, _ in note.signatures if (name, number) not in own}
-        if isinstance(token := entry.get("time_stamp"), str):
-            stamped = stamped_at(token, str(entry["note"]), self.anchors.roots)
-            if stamped is None:
-                text = f"{place}: the time-stamp is not one of this checkpoint."
-                self.findings.append(Finding(Verdict.ALTERED, text))
-                return
-            moment, is_trusted = stamped
-            if is_trusted:
-                by.append(f"the time-stamp of {moment:%Y-%m-%dT%H:%M:%SZ}")
-            else:
-                self._foreign[f"a server for time-stamps ({moment:%Y-%m-%dT%H:%M:%SZ})"] = None
-        if by:
-            self._anchored[line.number] = " and ".join(by)
+        moment, is_trusted = stamped
+        if is_trusted:
+            self._anchored[line.number] = f"the time-stamp of {moment:%Y-%m-%dT%H:%M:%SZ}"
+        else:
+            self._foreign[f"a server for time-stamps ({moment:%Y-%m-%dT%H:%M:%SZ})"] = None
 
     def _check_files(self, entry: dict[str, Any], place: str) -> None:
         """Compares the saved files of a call with the digests on record."""
