@@ -13,6 +13,7 @@ from enum import StrEnum
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from ..types.errors import SettingInvalid
 from ..types.texts import counted
 from .journal import anchor_of
 from .record import chain_hash
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
     from .signatures import PublicKey
 
 _MOST_NAMED: Final = 10
-_HEAD: Final = re.compile(r"(?:sha256:)?(?P<call>[0-9a-f]{64})?(?:-(?P<chain>[0-9a-f]{64}))?", re.IGNORECASE)
+_HEAD: Final = re.compile(
+    r"(?=.*[0-9a-f]{64})(?:sha256:)?(?P<call>[0-9a-f]{64})?(?:-(?P<chain>[0-9a-f]{64}))?", re.IGNORECASE
+)
 
 
 class Verdict(StrEnum):
@@ -144,10 +147,17 @@ class Anchors:
 def split_head(head: str) -> tuple[str, str]:
     """The hash of a call and the ``chain`` of a line in a head, "" where it has none.
 
-    A single hash may be either; it is returned as that of a call.
+    A single hash may be either; it is returned as that of a call. Raises `SettingInvalid` for a text without
+    a hash, such as an empty variable in a script, which would prove anything.
     """
     match = _HEAD.fullmatch(head.strip())
-    return ("?", "") if match is None else ((match["call"] or "").lower(), (match["chain"] or "").lower())
+    if match is None:
+        raise SettingInvalid(
+            f"The given head {head[:80]!r} is not one",
+            setting="head",
+            fix="Write it as audit verify or mcp_audit_head says it",
+        )
+    return (match["call"] or "").lower(), (match["chain"] or "").lower()
 
 
 class ReadRecord(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from .calls_table import (
@@ -60,7 +61,12 @@ def verify_file(
             return dossier.verified(Anchors.of(head), on_progress, pool)
     if is_journal(file):
         return verify_journal(file, Anchors.of(head), on_progress=on_progress, pool=pool)
-    return verify_table(read_table_file(file).table, head=head)
+    read = read_table_file(file)
+    found = verify_table(read.table, head=head)
+    if not read.disguised:
+        return found
+    text = f"Cells show another text than they hold, by their format: {listed(read.disguised)}."
+    return replace(found, findings=(*found.findings, Finding(Verdict.ALTERED, text)))
 
 
 def verify_table(

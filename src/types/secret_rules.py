@@ -274,11 +274,8 @@ def _both_cases(quoted: str) -> tuple[str, str]:
 
 
 _HTML_NAMES: Final = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"}
-_HTML_SETS: Final = (
-    "&<>\"'",
-    "&<>\"'+",
-    "&<>\"'/`=",
-)  # what all escape; Go, and .NET with all beyond ASCII; Mustache
+# What all programs escape; Go, and .NET with all beyond ASCII; Mustache.
+_HTML_SETS: Final = ("&<>\"'", "&<>\"'+", "&<>\"'/`=")
 _HTML_NUMBERS: Final = ("&#{};", "&#{:03};", "&#x{:x};", "&#x{:X};")
 
 
@@ -289,10 +286,7 @@ def _in_html(secret: str) -> Iterator[str]:
     beyond = frozenset(c for c in signs if c in _HTML_SETS[1] or not c.isascii())
     for some, form in itertools.product({*sets, beyond, frozenset(signs)} - {frozenset()}, _HTML_NUMBERS):
         numbers = {ord(character): form.format(ord(character)) for character in some}
-        yield secret.translate(numbers)
-        for names in (
-            (_HTML_NAMES, _HTML_NAMES | {"'": "&apos;"}) if signs.intersection(_HTML_SETS[0]) else ()
-        ):
+        for names in ({}, _HTML_NAMES, _HTML_NAMES | {"'": "&apos;"}):
             yield secret.translate(numbers | {ord(character): name for character, name in names.items()})
 
 

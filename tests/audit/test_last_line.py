@@ -1,4 +1,4 @@
-"""The last line of a signed journal, which nothing covers but the signature in it; and each byte of it all."""
+"""The last line of a signed journal, which only the signature in it covers; and each byte of it all."""
 
 import base64
 import json
@@ -10,6 +10,7 @@ from knime_mcp.audit.journal_lines import JournalError
 from knime_mcp.audit.record import line_chain
 from knime_mcp.audit.verdicts import Verdict
 from knime_mcp.audit.verify import verify_file
+from knime_mcp.types.texts import canonical_json
 from tests.audit.outside import outside_verdict
 from tests.audit.signing import new_key, write_journal
 
@@ -33,10 +34,8 @@ def rewritten(path, change):
 
 def noted(change):
     def tamper(text):
-        note = json.loads(f"{text}}}")["note"]
-        return text.replace(
-            json.dumps(note, ensure_ascii=False), json.dumps(change(note), ensure_ascii=False)
-        )
+        entry = json.loads(f"{text}}}")
+        return canonical_json(entry | {"note": change(entry["note"])})[:-1]
 
     return tamper
 

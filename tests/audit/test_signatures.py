@@ -161,7 +161,7 @@ def test_a_signature_covers_the_time_stamp_before_it(stamps, keys, tmp_path, mon
     monkeypatch.setenv("KNIME_MCP_AUDIT_TSA", url)
     public = new_key(keys)
     path = write_journal(tmp_path / "r.jsonl", ("a",), calls=1)
-    *before, stamped, signed = path.read_bytes().splitlines(keepends=True)
+    *before, stamped, _ = path.read_bytes().splitlines(keepends=True)
     assert [sorted(line) for line in json_lines(path)[-2:]] == [
         ["chain", "kind", "note", "time_stamp"],
         ["chain", "kind", "note"],
