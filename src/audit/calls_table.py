@@ -50,6 +50,7 @@ _NUMBER: Final = "\ue000"  # of the private use area, so that JSON does not esca
 _ESCAPED_NUMBER: Final = "\\ue000"
 _NUMBERS: Final = re.compile(f'"{_NUMBER}([0-9]+){_NUMBER}"')
 
+_FIELD: Final = re.compile("[^0-9a-z]+")
 _NUMERAL: Final = re.compile(r"\s*[-+]?[0-9]*[.,]?[0-9]+(?:[eE][-+]?[0-9]+)?\s*", re.ASCII)
 
 _PIECE: Final = 4_096
@@ -195,6 +196,15 @@ def strange_columns(table: pa.Table) -> list[str]:
     """Names of columns that no record has, and so no hash covers."""
     known = {ROW_ID, _tool_column(table), *(name for name, *_ in COLUMNS)}
     return [name for name in table.column_names if name not in known]
+
+
+def strange_values(table: pa.Table) -> Iterator[dict[str, Any]]:
+    """The values of each row in these columns, by the names that a newer version's record would give them."""
+    names = strange_columns(table)
+    keys = [_FIELD.sub("_", name.partition("(")[0].strip().lower()) for name in names]
+    columns = [table.column(name).to_pylist() for name in names]
+    for row in range(table.num_rows):
+        yield dict(zip(keys, (column[row] for column in columns), strict=True))
 
 
 def laid_out_anew(texts: Mapping[str, str]) -> dict[str, str]:

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 Outcome = Literal["complete", "failed", "canceled"]
 SUFFIX = ".jsonl"
-_FORMAT: Final = 2  # 1, of older versions, has neither ``sent`` nor ``chain``
+FORMAT: Final = 2  # 1, of older versions, has neither ``sent`` nor ``chain``
 _KEYS: Final = "KNIME_MCP_AUDIT_KEYS"
 _FSYNC: Final = "KNIME_MCP_AUDIT_FSYNC"
 _FSYNCS: Final = ("never", "second", "call")
@@ -192,7 +192,7 @@ class Journal:
                 self._file.truncate(0)
             self._size = self._file.seek(0, 2)
             start = {"kind": "start", "run": run, "about": about, "calls": calls, "at": _now()}
-            start |= {"format": _FORMAT, "who": who(), "what": dict(what or {})}
+            start |= {"format": FORMAT, "who": who(), "what": dict(what or {})}
             # A torn line stays, and the start of the next run shows that it is torn.
             self._write(canonical_json(start).encode(), before=b"\n" if end.due else b"")
         except BaseException:

@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import combinations
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ..types.errors import SettingInvalid
 from ..types.texts import counted
@@ -19,12 +20,13 @@ from .journal import anchor_of
 from .record import chain_hash
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from .record import Link
     from .signatures import PublicKey
 
 _MOST_NAMED: Final = 10
+_MOST_NEWER: Final = 6  # fields of which each may be hashed or not
 _HEAD: Final = re.compile(
     r"(?=.*[0-9a-f]{64})(?:sha256:)?(?P<call>[0-9a-f]{64})?(?:-(?P<chain>[0-9a-f]{64}))?", re.IGNORECASE
 )
@@ -42,7 +44,7 @@ class Verdict(StrEnum):
     TRUNCATED = "truncated"
     """The end is missing: cut off, or never written because the run was killed or is still going on."""
     UNVERIFIABLE = "not verifiable"
-    """Columns that are needed to compute hashes are missing."""
+    """Columns that are needed to compute hashes are missing, or a newer version wrote it."""
     ALTERED = "altered"
     """A record was changed, or does not belong there."""
 
@@ -344,6 +346,30 @@ def read_record(link: Link, *, has_its_hash: bool) -> ReadRecord:
 def has_hash(link: Link) -> bool:
     """Whether a record has the hash of its content."""
     return chain_hash(link.previous, link.texts) == link.hash
+
+
+def has_newer_hash(link: Link, others: Mapping[str, Any]) -> bool:
+    """Whether a record has the hash of its content with some of its other fields, as a newer version made it.
+
+    A newer version hashes its fields by the same rule, so that an edit shows here, too.
+    """
+    texts = {
+        name: f"{value:.6f}" if isinstance(value, float) else str(value)
+        for name, value in list(others.items())[:_MOST_NEWER]
+        if value not in (None, "")
+    }
+    return any(
+        chain_hash(link.previous, {**link.texts, **{name: texts[name] for name in some}}) == link.hash
+        for count in range(1, len(texts) + 1)
+        for some in combinations(texts, count)
+    )
+
+
+def newer(where: str) -> Finding:
+    """What is said of records that this version cannot judge, and that nobody edited."""
+    return Finding(
+        Verdict.UNVERIFIABLE, f"{where} by a newer version, and not verifiable here: use that version."
+    )
 
 
 def bare(text: str) -> str:

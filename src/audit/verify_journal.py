@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ..types.texts import counted
-from .journal import keys_file
+from .journal import FORMAT, keys_file
 from .journal_lines import (
+    LINES,
     OTHERS,
     START,
     JournalLine,
@@ -35,7 +36,9 @@ from .verdicts import (
     Verification,
     VerifiedRun,
     has_hash,
+    has_newer_hash,
     listed,
+    newer,
     read_record,
     split_head,
 )
@@ -111,6 +114,7 @@ class _Check:
     _parts: dict[int, int] = field(default_factory=dict[int, int])  # files, and their first lines
     _next: int = 0  # the file that has to follow, as the last line says
     _strangers: list[str] = field(default_factory=list[str])
+    _newer: list[str] = field(default_factory=list[str])
     _spaced: list[str] = field(default_factory=list[str])
     _unknown: dict[str, None] = field(default_factory=dict[str, None])
     _segments: list[int] = field(default_factory=list[int])  # lines at which a chain begins
@@ -139,7 +143,7 @@ class _Check:
             entry = line.entry()
         except (ValueError, RecursionError):
             entry = {}
-        self._link(line, entry)
+        is_sound = self._link(line, entry)
         run, kind = str(entry.get("run", "")), entry.get("kind")
         self._check_part(line, entry)
         if kind != "checkpoint":
@@ -150,10 +154,7 @@ class _Check:
                 self._ends.setdefault(run, _End())
             case "call" if run:
                 self._ends.setdefault(run, _End())
-                link = link_of(entry, place)
-                self._calls.take(read_record(link, has_its_hash=has_hash(link)))
-                if entry.get("files"):
-                    self._check_files(entry, place)
+                self._take_call(entry, line.number)
             # The first end counts; a second one is a finding below, whatever it says.
             case "end" if run and self._ends.get(run, _End()).count is None:
                 self._ends[run] = _closing(entry, self._chain)
@@ -165,19 +166,35 @@ class _Check:
                 pass
             case "next" | "part":
                 pass
+            case str() if is_sound and kind not in LINES and kind != "call":
+                self._newer.append(str(line.number))
             case _:
                 is_second_end = kind == "end" and run in self._ends
                 what = f"closes run {run} again" if is_second_end else "is not a line of a journal"
                 self.findings.append(Finding(Verdict.ALTERED, f"{place.capitalize()} {what}."))
 
-    def _link(self, line: JournalLine, entry: dict[str, Any]) -> None:
+    def _take_call(self, entry: dict[str, Any], number: int) -> None:
+        link = link_of(entry, f"line {number}")
+        has_its_hash = has_hash(link)
+        others = {name: entry[name] for name in unknown_fields(entry)}
+        if not has_its_hash and has_newer_hash(link, others):
+            has_its_hash = True
+            self._newer.append(str(number))
+        self._calls.take(read_record(link, has_its_hash=has_its_hash))
+        if entry.get("files"):
+            self._check_files(entry, f"line {number}")
+
+    def _link(self, line: JournalLine, entry: dict[str, Any]) -> bool:
         """Checks that a line follows the line before, and whether a given head is its ``chain``."""
         follows, chain = line.linked(self._chain)
-        if follows and not line.says(entry):
+        is_spelled = line.says(entry)
+        if follows and not is_spelled:
             self._strangers.append(str(line.number))
         is_start = entry.get("kind") == "start"
         if is_start and entry.get("format") != 1:
-            self._format = 2 if "format" in entry else self._format
+            self._format = FORMAT if "format" in entry else self._format
+        if is_start and follows and is_spelled and entry.get("format") not in (None, 1, FORMAT):
+            self._newer.append(str(line.number))
         if not self._segments:
             self._segments.append(line.number)
         elif follows is False and line.data.startswith(START) and line.follows(""):
@@ -194,6 +211,7 @@ class _Check:
                 if self._chain in (chain, call):
                     self._found.add(self._chain)
                     self._anchored[line.number] = f"the given head {self._chain[:12]}…"
+        return bool(follows) and is_spelled
 
     @property
     def heads(self) -> set[str]:
@@ -318,6 +336,10 @@ class _Check:
             notes += self._calls.origin_note(run)
             runs.append(VerifiedRun(run, state.count, state.last or end.head, end.outcome, end.chain))
         self._name_broken_lines()
+        if self._newer:
+            what = "Line" if len(self._newer) == 1 else "Lines"
+            verb = "was" if len(self._newer) == 1 else "were"
+            self.findings.append(newer(f"{what} {listed(self._newer)} of the file {verb} written"))
         if self._next:
             name = part_file(self.file, self._next).name
             text = (

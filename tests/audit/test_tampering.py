@@ -21,7 +21,7 @@ from knime_mcp.audit.verdicts import Anchors, Verdict
 from knime_mcp.audit.verify import verify_file, verify_table
 from knime_mcp.runs.resuming import JournalAltered, to_resume
 from tests.audit.outside import outside_verdict
-from tests.audit.signing import new_key, remade_last, write_journal
+from tests.audit.signing import new_key, rechained, remade_last, write_journal
 
 
 def lines_of(path):
@@ -221,17 +221,6 @@ FOUND = {
     "a longer file": longer_file,
     "another picture of the same size": other_file,
 }
-
-
-def rechained(entries):
-    """Lines with the values that are given, and the chain of the lines made anew."""
-    lines, chain = [], ""
-    for entry in entries:
-        said = {name: value for name, value in entry.items() if name != "chain"}
-        text = json.dumps(said, sort_keys=True, separators=(",", ":"))[:-1]
-        chain = hashlib.sha256(f"{chain}\n{text}".encode()).hexdigest()
-        lines.append(f'{text},"chain":"{chain}"}}\n'.encode())
-    return lines
 
 
 def remade(entries):
