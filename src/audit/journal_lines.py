@@ -219,6 +219,9 @@ def journal_parts(path: Path) -> dict[int, Path]:
         if name == path.name and re.fullmatch("[1-9][0-9]{0,8}", number) and int(number) > 1:
             numbers.append(int(number))
     parts = {number: part_file(path, number) for number in sorted(numbers)}
+    for part in parts.values():
+        if part.is_dir():
+            raise JournalError(f"{part.name} is a folder, and has the name of a part of a journal")
     return {number: part for number, part in parts.items() if number == 1 or part.stat().st_size}
 
 

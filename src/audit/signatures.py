@@ -12,13 +12,12 @@ import base64
 import binascii
 import hashlib
 import json
-import os
 import re
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
-from ..system import replace_file
+from ..system import others_may_read, whole_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
 ORIGIN: Final = "knime-mcp/journal/2"
 _KEYRING: Final = "knime-mcp-audit"
 _ED25519: Final = b"\x01"
+_SEED: Final = 32  # bytes of a private key
 _NOTE: Final = re.compile(
     rf"({re.escape(ORIGIN)}\n(0|[1-9][0-9]{{0,17}})\n([A-Za-z0-9+/]{{43}}=)\n([^\n]+)\n)\n"
     r"(?:— (\S+) ([A-Za-z0-9+/]+={0,2})\n)?"
@@ -150,6 +150,11 @@ class Sealer:
         if own:
             needs_libraries("cryptography")
         newest = own[-1] if own else None
+        if newest is not None and newest.private is not None and others_may_read(keys):
+            raise SignatureError(
+                f"The keys in {keys} may be read by others, who could sign as you: chmod 600 {keys}, and make"
+                " another key with audit key rotate if somebody did"
+            )
         # Once, as each reading of a keyring may ask the person.
         if newest is not None and newest.private is None:
             newest = replace(newest, private=_from_keyring(newest.public))
@@ -218,20 +223,30 @@ def stamped_at(token: str, note: str, roots: Sequence[bytes]) -> tuple[datetime,
 
 def own_keys(file: Path) -> list[SigningKey]:
     """Our keys, the newest last; none without the file. Raises `SignatureError`."""
+    data = b""
     try:
-        entries = json.loads(file.read_text(encoding="utf-8"))["keys"]
-        return [
-            SigningKey(
-                PublicKey.parse(entry["public"]),
-                str(entry["made"]),
-                base64.b64decode(entry["private"]) if entry.get("private") else None,
-            )
-            for entry in entries
-        ]
+        data = file.read_bytes()
+        keys = [_own_key(entry) for entry in json.loads(data)["keys"]]
+        why = "it holds no key"
     except (FileNotFoundError, NotADirectoryError):
         return []
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise SignatureError(f"The keys in {file} cannot be read: {error}") from None
+    except OSError as error:
+        keys, why = [], (error.strerror or str(error)).lower()
+    except (ValueError, KeyError, TypeError, RecursionError):
+        keys, why = [], "it is not as it was written" if data.strip() else "it is empty"
+    if not keys:
+        raise SignatureError(
+            f"The keys in {file} cannot be read: {why}. Restore the file, or put it elsewhere and make"
+            " another key with audit key new"
+        )
+    return keys
+
+
+def _own_key(entry: Any) -> SigningKey:
+    private = base64.b64decode(entry["private"], validate=True) if entry.get("private") else None
+    if private is not None and len(private) != _SEED:
+        raise ValueError("a private key that is cut")
+    return SigningKey(PublicKey.parse(entry["public"]), str(entry["made"]), private)
 
 
 def own_public_keys(file: Path) -> tuple[PublicKey, ...]:
@@ -249,21 +264,23 @@ def add_key(file: Path, name: str, made: str, *, keyring: bool) -> PublicKey:
 
     made_key = Ed25519PrivateKey.generate()
     private, public = made_key.private_bytes_raw(), PublicKey(name, made_key.public_key().public_bytes_raw())
+    own = own_keys(file)
     if keyring:
         _into_keyring(public, private)
     new = SigningKey(public, made, None if keyring else private)
     entries = [
         {"public": str(key.public), "made": key.made}
         | ({"private": _text(key.private)} if key.private is not None else {})
-        for key in [*own_keys(file), new]
+        for key in [*own, new]
     ]
-    file.parent.mkdir(parents=True, exist_ok=True)
-    part = file.with_name(f"{file.name}.part")
-    part.unlink(missing_ok=True)
-    # Nobody else may read it, not even for a moment; and a crash leaves the old file or the new one.
-    with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as out:
-        json.dump({"keys": entries}, out, indent=1)
-    replace_file(part, file)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        # A crash leaves the old file or the new one.
+        with whole_file(file, private=True) as part:
+            part.write_text(json.dumps({"keys": entries}, indent=1), encoding="utf-8")
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        raise SignatureError(f"No key was made, as {file} cannot be written: {why}") from None
     return public
 
 

@@ -22,7 +22,7 @@ from .record import chain_hash
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from .record import Link
+    from .record import CallRecord, Link
     from .signatures import PublicKey
 
 _MOST_NAMED: Final = 10
@@ -90,6 +90,17 @@ class Verification:
     notes: tuple[str, ...] = ()  # remarks that are not problems
     anchored: bool = False  # whether something that was kept elsewhere covers all of it
     coverage: tuple[Cover, ...] = ()  # of a journal, line by line
+    touched: frozenset[tuple[str, int]] = frozenset()
+    """Run and number of the calls whose line in a journal, or saved file, is not what was written."""
+
+    def is_altered(self, record: CallRecord) -> bool:
+        """Whether a call is not as it was written, or stands where none was written."""
+        return (record.run, record.call) in self.touched or any(
+            finding.verdict is Verdict.ALTERED
+            and finding.run == record.run
+            and any(record.call in calls for calls in finding.calls)
+            for finding in self.findings
+        )
 
     @property
     def verdict(self) -> Verdict:
@@ -330,10 +341,10 @@ class CallsOfRun:
 
 
 def _altered(run: str, what: str, links: Sequence[ReadRecord]) -> Finding:
-    calls = _ranges(link.call for link in links if link.call)
+    calls = _ranges(link.call for link in links)
     places = ", ".join(link.place for link in links[:_MOST_NAMED])
     more = f" and {len(links) - _MOST_NAMED} more" if len(links) > _MOST_NAMED else ""
-    named = _calls_text(calls) if calls else "A record"
+    named = _calls_text(calls) if all(link.call for link in links) else "A record"
     verb = "is" if len(links) == 1 else "are"
     text = f"{named} of {run_text(run)} ({places}{more}) {verb} {what}."
     return Finding(Verdict.ALTERED, text, run, calls)

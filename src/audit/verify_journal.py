@@ -26,7 +26,7 @@ from .journal_lines import (
     unknown_fields,
 )
 from .record import blobs_of, link_of
-from .signatures import Checkpoint, PublicKey, own_public_keys, stamped_at
+from .signatures import Checkpoint, PublicKey, SignatureError, own_keys, stamped_at
 from .verdicts import (
     Anchors,
     Calls,
@@ -104,6 +104,7 @@ class _Check:
     findings: list[Finding] = field(default_factory=list[Finding])
     _heads: list[tuple[str, str]] = field(init=False)
     _keys: Sequence[PublicKey] = field(init=False)
+    _why_no_keys: str = field(init=False)
     _calls: Calls = field(init=False)
     _ends: dict[str, _End] = field(default_factory=dict[str, _End])
     _run: str = ""
@@ -114,6 +115,7 @@ class _Check:
     _parts: dict[int, int] = field(default_factory=dict[int, int])  # files, and their first lines
     _next: int = 0  # the file that has to follow, as the last line says
     _strangers: list[str] = field(default_factory=list[str])
+    _touched: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
     _newer: list[str] = field(default_factory=list[str])
     _spaced: list[str] = field(default_factory=list[str])
     _unknown: dict[str, None] = field(default_factory=dict[str, None])
@@ -127,7 +129,12 @@ class _Check:
     def __post_init__(self) -> None:
         self._heads = [split_head(head) for head in self.anchors.heads]
         self._calls = Calls(call for call, _ in self._heads if call)
-        self._keys = self.anchors.keys if self.anchors.keys is not None else own_public_keys(keys_file())
+        self._keys, self._why_no_keys = self.anchors.keys or (), ""
+        if self.anchors.keys is None:
+            try:
+                self._keys = [key.public for key in own_keys(keys_file())]
+            except SignatureError as error:
+                self._why_no_keys = f"{error}."
 
     def take(self, line: JournalLine) -> None:
         place = f"line {line.number}"
@@ -153,6 +160,8 @@ class _Check:
                 self._run = run
                 self._ends.setdefault(run, _End())
             case "call" if run:
+                if not is_sound and self._format > 1:
+                    self._touch(entry)
                 self._ends.setdefault(run, _End())
                 self._take_call(entry, line.number)
             # The first end counts; a second one is a finding below, whatever it says.
@@ -295,6 +304,10 @@ class _Check:
         else:
             self._foreign[f"a server for time-stamps ({moment:%Y-%m-%dT%H:%M:%SZ})"] = None
 
+    def _touch(self, entry: dict[str, Any]) -> None:
+        if isinstance(call := entry.get("call"), int):
+            self._touched.add((str(entry.get("run", "")), call))
+
     def _check_files(self, entry: dict[str, Any], place: str) -> None:
         """Compares the saved files of a call with the digests on record."""
         try:
@@ -318,6 +331,7 @@ class _Check:
             if found is None:
                 self._count("not there any more, and so not checked", 1)
             elif not is_as_saved(found, digest, size):
+                self._touch(entry)
                 text = f"The file {found} of {place} is not what was saved."
                 self.findings.append(Finding(Verdict.ALTERED, text))
 
@@ -353,7 +367,12 @@ class _Check:
         if len(self._segments) > 1:
             anchored = False
         return Verification(
-            tuple(runs), tuple(self.findings), tuple(notes + self._notes(coverage)), anchored, tuple(coverage)
+            tuple(runs),
+            tuple(self.findings),
+            tuple(notes + self._notes(coverage)),
+            anchored,
+            tuple(coverage),
+            frozenset(self._touched),
         )
 
     def _look_behind_the_last_line(self) -> None:
@@ -427,6 +446,8 @@ class _Check:
                 f"Files were put one behind the other, at line {listed(map(str, self._segments[1:]))}:"
                 " nothing says whether they belong together, and that none is missing."
             )
+        if self._why_no_keys:
+            notes.append(self._why_no_keys)
         if self._foreign:
             notes.append(
                 f"Signed by {listed(self._foreign)}, which does not count, as you have not named that key or"
