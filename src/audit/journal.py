@@ -179,11 +179,11 @@ class Journal:
                     f"{path.name} was written by another run meanwhile; resume again to go on after it"
                 )
             self.head, self._chain, self._lines = follows or end.head, end.chain, end.lines
+            self._written = _Written.at(path)
             for part in range(1, end.part):
                 self._finished.append(_Written.at(part_file(path, part)))
             if end.part > 1:
                 self._go_on_in(part_file(path, end.part).open("ab", buffering=0), end.part)
-            self._written = _Written.at(part_file(path, self._part))
             # Not of a device, and not in shared folders where a name leads to another number each time.
             self._can_tell = self._written.is_file and os.path.samestat(
                 self._written.known, os.fstat(self._file.fileno())
