@@ -33,14 +33,14 @@ import struct
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final, Literal, TypedDict
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Generator, Mapping
 
 if sys.platform == "win32":
     import msvcrt
@@ -142,6 +142,37 @@ def replace_file(new: Path, file: Path, *, system: str = NAME) -> None:
             if time.monotonic() >= end:
                 raise
             time.sleep(0.1)
+
+
+@contextmanager
+def whole_file(file: Path, *, private: bool = False) -> Generator[Path]:
+    """A file beside another one to write into, which takes its place once it is whole, and goes otherwise.
+
+    Of a link, what it leads to is written, and a device is written itself. A ``private`` file can be read by
+    nobody else, not even for a moment.
+    """
+    target = Path(os.path.realpath(file))
+    if target.exists() and not target.is_file():
+        yield file
+        return
+    # With the same ending, by which some writers know the format.
+    part = target.with_name(f".{target.stem}.part{target.suffix}")
+    try:
+        part.unlink(missing_ok=True)
+        mode = 0o600 if private else 0o666
+        os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode))
+        if not private and target.exists():
+            shutil.copymode(target, part)
+        yield part
+        replace_file(part, target)
+    finally:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+
+
+def others_may_read(file: Path, *, system: str = NAME) -> bool:
+    """Whether the mode of a file lets others read it; Windows has none."""
+    return system != "win32" and bool(file.stat().st_mode & 0o077)
 
 
 def sync_folder(folder: Path) -> None:

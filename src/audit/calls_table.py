@@ -14,10 +14,11 @@ from functools import lru_cache
 from itertools import groupby, islice
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, cast
+from zoneinfo import ZoneInfo
 
 from ..types.columns import ROW_ID, ColumnForm, arrow_type, cells_without_gaps, column_name, write_tools
 from ..types.errors import ToolFormatError
-from ..types.texts import canonical_json
+from ..types.texts import canonical_json, named_once
 from ..types.tool import from_json_text, to_json_text
 from .journal import SUFFIX
 from .journal_lines import JournalError, journal_parts
@@ -46,7 +47,11 @@ TOOL_COLUMNS: Final = ("Tool", "Tool (JSON)")
 """Names of the tool's column, which is the first one: with tool cells, and with JSON text."""
 
 _NUMBER: Final = "\ue000"  # of the private use area, so that JSON does not escape it
+_ESCAPED_NUMBER: Final = "\\ue000"
 _NUMBERS: Final = re.compile(f'"{_NUMBER}([0-9]+){_NUMBER}"')
+
+_FIELD: Final = re.compile("[^0-9a-z]+")
+_NUMERAL: Final = re.compile(r"\s*[-+]?[0-9]*[.,]?[0-9]+(?:[eE][-+]?[0-9]+)?\s*", re.ASCII)
 
 _PIECE: Final = 4_096
 
@@ -193,6 +198,15 @@ def strange_columns(table: pa.Table) -> list[str]:
     return [name for name in table.column_names if name not in known]
 
 
+def strange_values(table: pa.Table) -> Iterator[dict[str, Any]]:
+    """The values of each row in these columns, by the names that a newer version's record would give them."""
+    names = strange_columns(table)
+    keys = [_FIELD.sub("_", name.partition("(")[0].strip().lower()) for name in names]
+    columns = [table.column(name).to_pylist() for name in names]
+    for row in range(table.num_rows):
+        yield dict(zip(keys, (column[row] for column in columns), strict=True))
+
+
 def laid_out_anew(texts: Mapping[str, str]) -> dict[str, str]:
     """Undoes changes that programs make to JSON in cells: other spaces, another order of keys.
 
@@ -248,6 +262,9 @@ def _text(cell: Any, kind: FieldKind) -> str | None:
     # An empty text is no number and no time: CSV files have it for a missing one.
     if cell is None or (cell == "" and kind in ("count", "seconds", "moment")):
         return None
+    # Python reads digits of all scripts, and 1_0 for ten.
+    if kind in ("count", "seconds") and isinstance(cell, str) and not _NUMERAL.fullmatch(cell):
+        return cell
     try:
         match kind:
             # Programs that know one kind of numbers write 5.0.
@@ -277,11 +294,27 @@ def _string(cell: Any) -> str:
 
 
 def _moment(cell: Any) -> str:
-    # Java appends the zone's name: 2026-01-31T12:00Z[UTC]
-    moment = (
-        cell if isinstance(cell, datetime) else datetime.fromisoformat(str(cell).partition("[")[0].strip())
-    )
+    if isinstance(cell, datetime):
+        moment = cell
+    else:
+        text, bracket, zone = str(cell).strip().partition("[")
+        moment = datetime.fromisoformat(text.strip())
+        if bracket and not _is_zone_of(moment, zone):
+            raise ValueError("what stands behind the time is not its zone")
     return utc_text(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+
+
+def _is_zone_of(moment: datetime, rest: str) -> bool:
+    """Whether what Java appends to a time is its zone, and nothing else: 2026-01-31T12:00Z[UTC]."""
+    zone, end, behind = rest.partition("]")
+    if not end or behind or moment.tzinfo is None:
+        return False
+    if zone in ("UTC", "GMT"):  # where Python has no list of zones
+        return not moment.utcoffset()
+    try:
+        return moment.astimezone(ZoneInfo(zone)).utcoffset() == moment.utcoffset()
+    except (KeyError, ValueError, OSError):  # there is no such zone
+        return False
 
 
 def _record(values: Mapping[str, Any], place: str) -> CallRecord:
@@ -332,9 +365,15 @@ def _canonical(text: str) -> str:
 
     try:
         # The mark could not be told from those below.
-        if _NUMBER in text:
+        if _NUMBER in text or _ESCAPED_NUMBER in text.lower():
             return text
-        value = json.loads(text, parse_float=kept, parse_int=kept, parse_constant=kept)
+        value = json.loads(
+            text,
+            parse_float=kept,
+            parse_int=kept,
+            parse_constant=kept,
+            object_pairs_hook=named_once,
+        )
         return _NUMBERS.sub(lambda found: numbers[int(found[1])], canonical_json(value))
     except (ValueError, RecursionError):
         return text

@@ -11,6 +11,7 @@ import warnings
 from contextlib import contextmanager
 from datetime import date, datetime, time
 from decimal import Decimal
+from functools import lru_cache
 from itertools import chain
 from math import isfinite
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
@@ -31,6 +32,8 @@ _LONG: Final = "Long values"
 _LONG_COLUMNS: Final = ("Row", "Column", "Text")
 # ISO/IEC 29500, ST_Xstring: what XML cannot hold is written as _x0001_, and so is a text that looks like it.
 _TO_ESCAPE: Final = re.compile(r"[\x00-\x08\x0b-\x1f\ufffe\uffff]|_(?=x[0-9A-Fa-f]{4}_)")
+_SHOWN: Final = re.compile(r'"[^"]*"?|\\.|[_*].|\[[^\]]*\]')
+_PLACES: Final = re.compile("[0#?@ymdhsYMDHS]|General")
 _ESCAPED: Final = re.compile(r"_x([0-9A-Fa-f]{4})_")
 
 
@@ -94,9 +97,7 @@ class WorkbookWriter:
         if _units(text) <= CHARACTERS:
             return self._cell(text)
         self._long += [(self._rows, column, piece) for piece in _pieces(text)]
-        return self._cell(
-            f"{text[:1000]}… [{len(text):,} characters: all of them are in the sheet '{_LONG}']"
-        )
+        return self._cell(_shortened(text))
 
     def _cell(self, text: str, *, bold: bool = False) -> Any:
         from openpyxl.cell import WriteOnlyCell
@@ -134,6 +135,10 @@ class WorkbookWriter:
         return "; ".join(parts) or None
 
 
+def _shortened(text: str) -> str:
+    return f"{text[:1000]}… [{len(text):,} characters: all of them are in the sheet '{_LONG}']"
+
+
 def _units(text: str) -> int:
     """How long Excel says that a text is: it counts in UTF-16, and what is escaped as it is written."""
     escapes = sum(6 for _ in _TO_ESCAPE.finditer(text))
@@ -148,6 +153,7 @@ def _pieces(text: str) -> Iterator[str]:
 class Sheet(NamedTuple):
     names: list[str]
     rows: list[list[Any]]
+    disguised: list[str]  # cells whose format shows another text than they hold
 
 
 def read_workbook(file: Path) -> Sheet:
@@ -182,13 +188,20 @@ def read_workbook(file: Path) -> Sheet:
 
 
 def _joined(values: Any, formulas: Any) -> Sheet:
-    first, *others = values.worksheets
-    rows = _rows(first, formulas.worksheets[0])
-    is_ours = first.title == _TABLE
-    if is_ours and others:
-        more = [sheet for sheet in others if re.fullmatch(rf"{_TABLE} \d+", sheet.title)]
-        rows = chain(rows, *(list(_rows(sheet, formulas[sheet.title]))[1:] for sheet in more))
+    sheets = values.worksheets
+    # A person does not see a hidden one, so the first of the others is the table.
+    first = next((sheet for sheet in sheets if sheet.sheet_state == "visible"), sheets[0])
+    others = [sheet for sheet in sheets if sheet is not first]
+    disguised: list[str] = []
+    rows = _rows(first, formulas[first.title], disguised)
     header = next(rows, list[Any]())
+    is_ours = first.title == _TABLE
+    for sheet in others if is_ours else ():
+        if re.fullmatch(rf"{_TABLE} \d+", sheet.title):
+            more = _rows(sheet, formulas[sheet.title], disguised)
+            if next(more, None) != header:
+                raise WorkbookError(f"has other columns in the sheet '{sheet.title}' than in '{_TABLE}'")
+            rows = chain(rows, more)
     # Sheets may have formatted, empty columns and rows behind the table.
     while header and header[-1] is None:
         header.pop()
@@ -197,17 +210,23 @@ def _joined(values: Any, formulas: Any) -> Sheet:
         table.pop()
     names = ["" if name is None else str(name).strip() for name in header]
     if is_ours and others and others[-1].title == _LONG:
-        _fill_in(table, names, list(_rows(others[-1], formulas[_LONG]))[1:])
-    return Sheet(names, table)
+        pieces = list(_rows(others[-1], formulas[_LONG], disguised))[1:]
+        disguised += _fill_in(table, names, pieces)
+    return Sheet(names, table, disguised)
 
 
-def _rows(sheet: Any, formulas: Any) -> Iterator[list[Any]]:
+def _rows(sheet: Any, formulas: Any, disguised: list[str]) -> Iterator[list[Any]]:
     """The values of each row; the file may say wrongly how large the sheet is, so rows differ in length."""
     for some in (sheet, formulas):
         # Otherwise openpyxl believes the file.
         some.reset_dimensions()
     for cells, written in zip(sheet.iter_rows(), formulas.iter_rows(values_only=True), strict=True):
         yield [_read(cell, formula) for cell, formula in zip(cells, written, strict=True)]
+        disguised += [
+            cell.coordinate
+            for cell in cells
+            if cell.value is not None and not _shows(cell.number_format, text=isinstance(cell.value, str))
+        ]
 
 
 def _read(cell: Any, formula: Any) -> Any:
@@ -229,19 +248,42 @@ def _read(cell: Any, formula: Any) -> Any:
             return value
 
 
+@lru_cache(maxsize=256)
+def _shows(number_format: str, *, text: bool) -> bool:
+    """Whether cells of a format show their own text, or their own number or time.
+
+    ISO/IEC 29500, 18.8.31: sections for positive and negative numbers, zero and texts. What stands in quotes
+    or behind a backslash is shown as it is; colours, and blanks as wide as a letter, are no text.
+    """
+    bare = _SHOWN.sub(lambda found: "\0" if found[0][0] in '"\\' else "", number_format)
+    sections = bare.split(";")
+    if text:
+        section = sections[3] if len(sections) > 3 else sections[-1]
+        return section.strip() == "@" or (len(sections) < 4 and "@" not in section)
+    return all(_PLACES.search(section) or not section.strip() for section in sections[:3])
+
+
 def _of_length(row: list[Any], length: int) -> list[Any]:
     if any(cell is not None for cell in row[length:]):
         raise WorkbookError("has values in a column without a name. Name it in the first row, or remove it")
     return row[:length] + [None] * (length - len(row))
 
 
-def _fill_in(table: list[list[Any]], names: list[str], pieces: list[list[Any]]) -> None:
-    """Puts the texts that were too long for a cell back into their places."""
+def _fill_in(table: list[list[Any]], names: list[str], pieces: list[list[Any]]) -> Iterator[str]:
+    """Puts the texts that were too long for a cell back into their places.
+
+    Where a cell does not say what it would of that text, one of both was edited, and what a person reads
+    there counts; yields these cells.
+    """
     whole: dict[tuple[int, str], list[str]] = {}
     for row, column, piece in pieces:
         whole.setdefault((row, column), []).append(piece)
     for (row, column), found in whole.items():
-        table[row - 1][names.index(column.strip())] = "".join(found)
+        text, place = "".join(found), names.index(column.strip())
+        if table[row - 1][place] == _shortened(text):
+            table[row - 1][place] = text
+        else:
+            yield f"{column} of row {row}, which is not that of the sheet '{_LONG}'"
 
 
 @contextmanager

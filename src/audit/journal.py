@@ -30,6 +30,7 @@ import os
 import platform
 import re
 import secrets
+import stat
 import threading
 import time
 from dataclasses import dataclass
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
 
 Outcome = Literal["complete", "failed", "canceled"]
 SUFFIX = ".jsonl"
-_FORMAT: Final = 2  # 1, of older versions, has neither ``sent`` nor ``chain``
+FORMAT: Final = 2  # 1, of older versions, has neither ``sent`` nor ``chain``
 _KEYS: Final = "KNIME_MCP_AUDIT_KEYS"
 _FSYNC: Final = "KNIME_MCP_AUDIT_FSYNC"
 _FSYNCS: Final = ("never", "second", "call")
@@ -65,8 +66,6 @@ _LARGE: Final = 1 << 24  # bytes
 _CALLS_PER_CHECKPOINT: Final = 1_000  # a signature takes 0.1 ms
 _log = logging.getLogger(__name__)
 _LOCK_SECONDS: Final = 10.0  # single calls of many processes may be kept in one file
-_LOOK_SECONDS: Final = 1.0
-"""Seconds between checks whether the file was deleted: a check takes half as long as writing a line."""
 
 
 class JournalBusy(JournalError):  # noqa: N818
@@ -170,8 +169,7 @@ class Journal:
         # For appending, so that the operating system itself never lets two writes overlap.
         self._first: BinaryIO = path.open("ab", buffering=0)
         self._file, self._part, self._size = self._first, 1, 0
-        self._can_tell_deleted = self._links() > 0  # some shared folders do not count links
-        self._look_at = 0.0
+        self._finished: list[_Written] = []
         try:
             # Who resumes does not wait: another run that holds the file has begun to go on with it.
             _lock(self._first, path, seconds=0.0 if after is not None else _LOCK_SECONDS)
@@ -181,13 +179,20 @@ class Journal:
                     f"{path.name} was written by another run meanwhile; resume again to go on after it"
                 )
             self.head, self._chain, self._lines = follows or end.head, end.chain, end.lines
+            self._written = _Written.at(path)
+            for part in range(1, end.part):
+                self._finished.append(_Written.at(part_file(path, part)))
             if end.part > 1:
                 self._go_on_in(part_file(path, end.part).open("ab", buffering=0), end.part)
+            # Not of a device, and not in shared folders where a name leads to another number each time.
+            self._can_tell = self._written.is_file and os.path.samestat(
+                self._written.known, os.fstat(self._file.fileno())
+            )
             if end.is_new:  # at most half of its first line is there, which says nothing
                 self._file.truncate(0)
             self._size = self._file.seek(0, 2)
             start = {"kind": "start", "run": run, "about": about, "calls": calls, "at": _now()}
-            start |= {"format": _FORMAT, "who": who(), "what": dict(what or {})}
+            start |= {"format": FORMAT, "who": who(), "what": dict(what or {})}
             # A torn line stays, and the start of the next run shows that it is torn.
             self._write(canonical_json(start).encode(), before=b"\n" if end.due else b"")
         except BaseException:
@@ -216,8 +221,8 @@ class Journal:
     def append(self, record: CallRecord) -> CallRecord:
         """Writes a finished call, and returns it with its completion number and its place in the chain.
 
-        After a `JournalWriteError` the journal is intact without the line; or the file was deleted, which is
-        noticed within a second.
+        After a `JournalWriteError` the journal is intact without the line; or somebody else cut, extended,
+        renamed or removed it meanwhile, which each line notices.
         """
         with self._lock:
             # Count and head move only when the line is written: a failed write leaves no gap in the chain.
@@ -243,13 +248,13 @@ class Journal:
         with self._lock:
             if not self._file.closed:
                 end = {"run": self.run, "calls": self.count, "head": self.head, "outcome": outcome}
-                # The last line is worth the check and the sync, whatever was saved on before.
-                self._look_at = self._synced_at = 0.0
+                self._synced_at = 0.0  # the last line is worth the sync, whatever was saved on before
                 try:
                     self._refuse_if_lost()
                     self._write(canonical_json({"kind": "end", **end, "at": _now()}).encode())
                     if self._sealer is not None:
                         self._seal(self._sealer, with_time_stamp=True)
+                    self._refuse_if_touched()
                 finally:
                     self._close_files()
 
@@ -271,14 +276,21 @@ class Journal:
 
         if sealer.key is None and not with_time_stamp:
             return
-        self._make_room()  # nothing may stand between a checkpoint and the lines that it counts
-        line = {"kind": "checkpoint", "note": sealer.note(self._lines, self._chain, _now())}
-        try:
-            stamp = sealer.time_stamp(line["note"]) if with_time_stamp else None
-        except SignatureError as error:  # the calls were made: their record is kept without it
-            stamp = None
-            _log.warning("%s: %s", self.path.name, error)
-        self._put(canonical_json(line if stamp is None else {**line, "time_stamp": stamp}).encode())
+        stamp, note = None, ""
+        if with_time_stamp:
+            self._make_room()  # nothing may stand between a checkpoint and the lines that it counts
+            note = sealer.note(self._lines, self._chain, _now(), signed=False)
+            try:
+                stamp = sealer.time_stamp(note)
+            except SignatureError as error:  # the calls were made: their record is kept without it
+                _log.warning("%s: %s", self.path.name, error)
+        # In a line of its own, so that a signature covers the time-stamp, and nothing stands beside it.
+        if stamp is not None:
+            self._put(simple_json({"kind": "checkpoint", "note": note, "time_stamp": stamp}))
+        if sealer.key is not None:
+            self._make_room()
+            note = sealer.note(self._lines, self._chain, _now())
+            self._put(simple_json({"kind": "checkpoint", "note": note}))
         self._signed_at = self.count
 
     def _refuse_if_lost(self) -> None:
@@ -291,13 +303,18 @@ class Journal:
             text = f"{self._why_lost.strerror}; calls that ended are in no record: {listed}"
             raise JournalWriteError(self._why_lost.errno, text, str(self.path))
 
-    def _links(self) -> int:
-        return min(os.fstat(file.fileno()).st_nlink for file in (self._first, self._file))
+    def _refuse_if_touched(self) -> None:
+        """A run whose journal is not what it wrote must not end as if it were."""
+        earlier = [(part, part.known.st_size) for part in self._finished]
+        for written, size in (*earlier, (self._written, self._size)) if self._can_tell else ():
+            if what := written.touched(size):
+                raise JournalWriteError(errno.EIO, f"{what} while it was written", str(written.path))
 
     def _go_on_in(self, file: BinaryIO, part: int) -> None:
         if self._file is not self._first:
             self._file.close()
         self._file, self._part, self._size = file, part, 0
+        self._written = _Written.at(part_file(self.path, part))
 
     def _begin_part(self) -> None:
         """Goes on in the next file, which is there before the present one says so."""
@@ -317,14 +334,12 @@ class Journal:
             file.close()
             path.unlink(missing_ok=True)
             raise
+        self._finished.append(_Written.at(self._written.path))
         self._go_on_in(file, self._part + 1)
 
     def _write(self, line: bytes, *, before: bytes = b"") -> None:
         """Writes a line, which is a JSON object, with its place in the chain."""
-        if self._can_tell_deleted and time.monotonic() >= self._look_at:
-            if not self._links():
-                raise JournalWriteError(errno.ENOENT, "It was deleted while it was written", str(self.path))
-            self._look_at = time.monotonic() + _LOOK_SECONDS
+        self._refuse_if_touched()
         self._make_room()
         self._put(line, before=before)
 
@@ -359,6 +374,34 @@ class Journal:
         if self._fsync != "never" and (self._fsync == "call" or time.monotonic() - self._synced_at >= 1.0):
             os.fsync(self._file.fileno())
             self._synced_at = time.monotonic()
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """A file of a journal, as it was when its writer knew it."""
+
+    path: Path  # whatever folder the process goes into
+    known: os.stat_result
+
+    @classmethod
+    def at(cls, path: Path) -> Self:
+        return cls(path.absolute(), path.stat())
+
+    @property
+    def is_file(self) -> bool:
+        return stat.S_ISREG(self.known.st_mode)
+
+    def touched(self, size: int) -> str | None:
+        """What somebody else did to the file, which is to have this size; the beginning of a sentence."""
+        try:
+            there = os.stat(self.path)  # noqa: PTH116  # half of the time
+        except (FileNotFoundError, NotADirectoryError):
+            return "It was deleted or renamed"
+        if not os.path.samestat(there, self.known):
+            return "Another file was put in its place"
+        if there.st_size != size:
+            return "It was cut" if there.st_size < size else "Somebody else wrote into it"
+        return None
 
 
 def _most_bytes() -> int | None:

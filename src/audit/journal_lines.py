@@ -17,7 +17,8 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, cast
 
-from .record import FIELDS, line_chain
+from ..types.texts import canonical_json
+from .record import FIELDS, line_chain, simple_json
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping
@@ -167,6 +168,18 @@ class JournalLine:
         chain = match[2].decode()
         return line_chain(previous, match[1]) == chain, chain
 
+    def says(self, entry: Mapping[str, Any]) -> bool:
+        """Whether the line is this entry's only spelling: no name twice, no other order, blank or escape."""
+        match = _CHAINED.fullmatch(self.data)
+        if match is None:  # format 1
+            return True
+        said = {name: value for name, value in entry.items() if name != "chain"}
+        try:
+            # Twice, as orjson spells few numbers in another way.
+            return match[1] == simple_json(said)[:-1] or match[1] == canonical_json(said).encode()[:-1]
+        except (ValueError, RecursionError):  # numbers that are none
+            return False
+
     @property
     def is_as_written(self) -> bool:
         """Whether its line break is ours, and no space was put around it."""
@@ -206,6 +219,9 @@ def journal_parts(path: Path) -> dict[int, Path]:
         if name == path.name and re.fullmatch("[1-9][0-9]{0,8}", number) and int(number) > 1:
             numbers.append(int(number))
     parts = {number: part_file(path, number) for number in sorted(numbers)}
+    for part in parts.values():
+        if part.is_dir():
+            raise JournalError(f"{part.name} is a folder, and has the name of a part of a journal")
     return {number: part for number, part in parts.items() if number == 1 or part.stat().st_size}
 
 

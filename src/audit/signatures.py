@@ -12,13 +12,12 @@ import base64
 import binascii
 import hashlib
 import json
-import os
 import re
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
-from ..system import replace_file
+from ..system import others_may_read, whole_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -28,9 +27,10 @@ if TYPE_CHECKING:
 ORIGIN: Final = "knime-mcp/journal/2"
 _KEYRING: Final = "knime-mcp-audit"
 _ED25519: Final = b"\x01"
-_SIGNATURE: Final = re.compile("— (\\S+) ([A-Za-z0-9+/]+={0,2})")
+_SEED: Final = 32  # bytes of a private key
 _NOTE: Final = re.compile(
-    r"([^\n]+)\n(0|[1-9][0-9]{0,17})\n([A-Za-z0-9+/]{43}=)\n([^\n]+)\n\n((?:[^\n]+\n)*)"
+    rf"({re.escape(ORIGIN)}\n(0|[1-9][0-9]{{0,17}})\n([A-Za-z0-9+/]{{43}}=)\n([^\n]+)\n)\n"
+    r"(?:— (\S+) ([A-Za-z0-9+/]+={0,2})\n)?"
 )
 _STAMP_SECONDS: Final = 20.0
 
@@ -90,40 +90,30 @@ class PublicKey:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What a note says, whoever signed it."""
+    """What a note says, whoever signed it. It has one signature, or none and a time-stamp beside it."""
 
     lines: int
     chain: str  # hexadecimal, as in the journal
     at: str
     text: str  # what is signed
-    signatures: tuple[tuple[str, bytes, bytes], ...]  # name and id of the key, signature
+    signer: str = ""  # name of the key; "" without a signature
+    key: bytes = b""  # its id
+    signature: bytes = b""
 
     @classmethod
-    def parse(cls, note: str) -> Self | None:
-        """Reads a note; None if it is not one of a journal."""
-        match = _NOTE.fullmatch(note)
-        if match is None or match[1] != ORIGIN:
+    def parse(cls, note: object) -> Self | None:
+        """Reads a note; None if it is not one of a journal, or is written in another way than ours are."""
+        match = _NOTE.fullmatch(note) if isinstance(note, str) else None
+        if match is None:
             return None
-        found = [_SIGNATURE.fullmatch(line) for line in match[5].splitlines()]
-        try:
-            signed = tuple((m[1], *_split(base64.b64decode(m[2], validate=True))) for m in found if m)
-            chain = base64.b64decode(match[3], validate=True).hex()
-        except binascii.Error:
+        chain, signed = _decoded(match[3]), _decoded(match[6] or "")
+        if chain is None or signed is None:
             return None
-        # The empty line before the signatures is not part of what is signed.
-        text = note[: match.start(5) - 1]
-        return cls(int(match[2]), chain, match[4], text, signed) if all(found) else None
+        return cls(int(match[2]), chain.hex(), match[4], match[1], match[5] or "", signed[:4], signed[4:])
 
-    def signers(self, keys: Iterable[PublicKey]) -> tuple[list[PublicKey], list[str]]:
-        """Those of the keys that signed it; and the names of those whose signature is not of this text."""
-        known, good, bad = {(key.name, key.id): key for key in keys}, list[PublicKey](), list[str]()
-        for name, number, signature in self.signatures:
-            key = known.get((name, number))
-            if key is not None and key.has_signed(self.text.encode(), signature):
-                good.append(key)
-            elif key is not None:
-                bad.append(name)
-        return good, bad
+    def key_of(self, keys: Iterable[PublicKey]) -> PublicKey | None:
+        """The one of the keys that it says to be signed with."""
+        return next((key for key in keys if (key.name, key.id) == (self.signer, self.key)), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,14 +150,19 @@ class Sealer:
         if own:
             needs_libraries("cryptography")
         newest = own[-1] if own else None
+        if newest is not None and newest.private is not None and others_may_read(keys):
+            raise SignatureError(
+                f"The keys in {keys} may be read by others, who could sign as you: chmod 600 {keys}, and make"
+                " another key with audit key rotate if somebody did"
+            )
         # Once, as each reading of a keyring may ask the person.
         if newest is not None and newest.private is None:
             newest = replace(newest, private=_from_keyring(newest.public))
         return cls(newest, time_stamps)
 
-    def note(self, lines: int, chain: str, at: str) -> str:
+    def note(self, lines: int, chain: str, at: str, *, signed: bool = True) -> str:
         text = f"{ORIGIN}\n{lines}\n{_text(bytes.fromhex(chain))}\n{at}\n"
-        return f"{text}\n{'' if self.key is None else self.key.sign(text)}"
+        return f"{text}\n{self.key.sign(text) if signed and self.key is not None else ''}"
 
     def time_stamp(self, note: str) -> str | None:
         """A time-stamp of a note, in base64; None if no server was named. Raises `SignatureError`."""
@@ -200,15 +195,18 @@ def stamped_at(token: str, note: str, roots: Sequence[bytes]) -> tuple[datetime,
     import rfc3161_client as rfc3161
     from cryptography.x509 import load_pem_x509_certificates
 
+    data = _decoded(token)
+    if data is None:
+        return None
     try:
-        response = rfc3161.decode_timestamp_response(base64.b64decode(token, validate=True))
+        response = rfc3161.decode_timestamp_response(data)
         info = response.tst_info
         # RFC 5754, section 2, has these numbers.
         algorithm = {"2.16.840.1.101.3.4.2.1": "sha256", "2.16.840.1.101.3.4.2.3": "sha512"}
         name = algorithm.get(info.message_imprint.hash_algorithm.dotted_string)
         if name is None or hashlib.new(name, note.encode()).digest() != info.message_imprint.message:
             return None
-    except (ValueError, binascii.Error):
+    except ValueError:
         return None
     # Without certificates to trust, a time is a claim.
     if not roots:
@@ -225,20 +223,30 @@ def stamped_at(token: str, note: str, roots: Sequence[bytes]) -> tuple[datetime,
 
 def own_keys(file: Path) -> list[SigningKey]:
     """Our keys, the newest last; none without the file. Raises `SignatureError`."""
+    data = b""
     try:
-        entries = json.loads(file.read_text(encoding="utf-8"))["keys"]
-        return [
-            SigningKey(
-                PublicKey.parse(entry["public"]),
-                str(entry["made"]),
-                base64.b64decode(entry["private"]) if entry.get("private") else None,
-            )
-            for entry in entries
-        ]
+        data = file.read_bytes()
+        keys = [_own_key(entry) for entry in json.loads(data)["keys"]]
+        why = "it holds no key"
     except (FileNotFoundError, NotADirectoryError):
         return []
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise SignatureError(f"The keys in {file} cannot be read: {error}") from None
+    except OSError as error:
+        keys, why = [], (error.strerror or str(error)).lower()
+    except (ValueError, KeyError, TypeError, RecursionError):
+        keys, why = [], "it is not as it was written" if data.strip() else "it is empty"
+    if not keys:
+        raise SignatureError(
+            f"The keys in {file} cannot be read: {why}. Restore the file, or put it elsewhere and make"
+            " another key with audit key new"
+        )
+    return keys
+
+
+def _own_key(entry: Any) -> SigningKey:
+    private = base64.b64decode(entry["private"], validate=True) if entry.get("private") else None
+    if private is not None and len(private) != _SEED:
+        raise ValueError("a private key that is cut")
+    return SigningKey(PublicKey.parse(entry["public"]), str(entry["made"]), private)
 
 
 def own_public_keys(file: Path) -> tuple[PublicKey, ...]:
@@ -256,21 +264,23 @@ def add_key(file: Path, name: str, made: str, *, keyring: bool) -> PublicKey:
 
     made_key = Ed25519PrivateKey.generate()
     private, public = made_key.private_bytes_raw(), PublicKey(name, made_key.public_key().public_bytes_raw())
+    own = own_keys(file)
     if keyring:
         _into_keyring(public, private)
     new = SigningKey(public, made, None if keyring else private)
     entries = [
         {"public": str(key.public), "made": key.made}
         | ({"private": _text(key.private)} if key.private is not None else {})
-        for key in [*own_keys(file), new]
+        for key in [*own, new]
     ]
-    file.parent.mkdir(parents=True, exist_ok=True)
-    part = file.with_name(f"{file.name}.part")
-    part.unlink(missing_ok=True)
-    # Nobody else may read it, not even for a moment; and a crash leaves the old file or the new one.
-    with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as out:
-        json.dump({"keys": entries}, out, indent=1)
-    replace_file(part, file)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        # A crash leaves the old file or the new one.
+        with whole_file(file, private=True) as part:
+            part.write_text(json.dumps({"keys": entries}, indent=1), encoding="utf-8")
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        raise SignatureError(f"No key was made, as {file} cannot be written: {why}") from None
     return public
 
 
@@ -305,8 +315,13 @@ def _from_keyring(key: PublicKey) -> bytes:
     return base64.b64decode(found)
 
 
-def _split(data: bytes) -> tuple[bytes, bytes]:
-    return data[:4], data[4:]
+def _decoded(text: str) -> bytes | None:
+    """Reads base64; None if it is none, or is written otherwise than `_text` does: bits may be left over."""
+    try:
+        data = base64.b64decode(text, validate=True)
+    except ValueError:
+        return None
+    return data if _text(data) == text else None
 
 
 def _text(data: bytes) -> str:

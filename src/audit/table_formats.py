@@ -20,7 +20,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, Protocol, Self, cast
 
 from ..types.columns import ROW_ID, ColumnForm, column_name
-from ..types.texts import json_integer, why_no_json, without_surrogates
+from ..types.texts import json_integer, named_once, why_no_json, without_surrogates
 from .arrow_cells import OUT_OF_RANGE, flat_table, json_value, python_values
 from .csv_formulas import guarded, unguarded
 from .excel_files import WorkbookError, WorkbookWriter, read_workbook
@@ -59,6 +59,8 @@ class FileTable:
     typed: bool  # whether cells have the types of the file; otherwise all cells are text
     objects: list[dict[str, Any]] | None = None
     """The rows as objects with the types of the file, if columns may have several types."""
+    disguised: tuple[str, ...] = ()
+    """Cells that show a person another text than they hold."""
 
     @property
     def columns(self) -> list[str]:
@@ -329,7 +331,7 @@ def _read_json_lines(file: Path) -> FileTable:
 
 def _read_json(file: Path) -> FileTable:
     try:
-        parsed = json.loads(_text(file), parse_int=json_integer)
+        parsed = json.loads(_text(file), parse_int=json_integer, object_pairs_hook=named_once)
     except (ValueError, RecursionError) as error:
         raise TableError(f"{file} cannot be read as JSON: {why_no_json(error)}") from None
     if not isinstance(parsed, list) or not all(isinstance(row, dict) for row in cast("list[Any]", parsed)):
@@ -346,7 +348,7 @@ def _text(file: Path) -> str:
 
 def _json_object(line: str, file: Path, number: int) -> dict[str, Any]:
     try:
-        parsed = json.loads(line, parse_int=json_integer)
+        parsed = json.loads(line, parse_int=json_integer, object_pairs_hook=named_once)
     except (ValueError, RecursionError) as error:
         raise TableError(f"{file}, line {number} is not JSON: {why_no_json(error)}") from None
     if not isinstance(parsed, dict):
@@ -387,7 +389,7 @@ def _read_excel(file: Path) -> FileTable:
     import pyarrow as pa
 
     try:
-        names, rows = read_workbook(file)
+        names, rows, disguised = read_workbook(file)
     except WorkbookError as error:
         raise TableError(f"{file} {error}") from None
     if not names:
@@ -395,7 +397,8 @@ def _read_excel(file: Path) -> FileTable:
     _check_names(names, file)
     columns = [_column([row[position] for row in rows]) for position in range(len(names))]
     objects = [dict(zip(names, map(json_value, row), strict=True)) for row in rows]
-    return FileTable(pa.Table.from_arrays(columns, names=names), typed=True, objects=objects)
+    table = pa.Table.from_arrays(columns, names=names)
+    return FileTable(table, typed=True, objects=objects, disguised=tuple(disguised))
 
 
 def _as_people_read(names: list[str]) -> list[str]:

@@ -10,21 +10,26 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import combinations
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from ..types.errors import SettingInvalid
 from ..types.texts import counted
 from .journal import anchor_of
 from .record import chain_hash
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from .record import Link
+    from .record import CallRecord, Link
     from .signatures import PublicKey
 
 _MOST_NAMED: Final = 10
-_HEAD: Final = re.compile(r"(?:sha256:)?(?P<call>[0-9a-f]{64})?(?:-(?P<chain>[0-9a-f]{64}))?", re.IGNORECASE)
+_MOST_NEWER: Final = 6  # fields of which each may be hashed or not
+_HEAD: Final = re.compile(
+    r"(?=.*[0-9a-f]{64})(?:sha256:)?(?P<call>[0-9a-f]{64})?(?:-(?P<chain>[0-9a-f]{64}))?", re.IGNORECASE
+)
 
 
 class Verdict(StrEnum):
@@ -39,7 +44,7 @@ class Verdict(StrEnum):
     TRUNCATED = "truncated"
     """The end is missing: cut off, or never written because the run was killed or is still going on."""
     UNVERIFIABLE = "not verifiable"
-    """Columns that are needed to compute hashes are missing."""
+    """Columns that are needed to compute hashes are missing, or a newer version wrote it."""
     ALTERED = "altered"
     """A record was changed, or does not belong there."""
 
@@ -85,6 +90,17 @@ class Verification:
     notes: tuple[str, ...] = ()  # remarks that are not problems
     anchored: bool = False  # whether something that was kept elsewhere covers all of it
     coverage: tuple[Cover, ...] = ()  # of a journal, line by line
+    touched: frozenset[tuple[str, int]] = frozenset()
+    """Run and number of the calls whose line in a journal, or saved file, is not what was written."""
+
+    def is_altered(self, record: CallRecord) -> bool:
+        """Whether a call is not as it was written, or stands where none was written."""
+        return (record.run, record.call) in self.touched or any(
+            finding.verdict is Verdict.ALTERED
+            and finding.run == record.run
+            and any(record.call in calls for calls in finding.calls)
+            for finding in self.findings
+        )
 
     @property
     def verdict(self) -> Verdict:
@@ -144,10 +160,17 @@ class Anchors:
 def split_head(head: str) -> tuple[str, str]:
     """The hash of a call and the ``chain`` of a line in a head, "" where it has none.
 
-    A single hash may be either; it is returned as that of a call.
+    A single hash may be either; it is returned as that of a call. Raises `SettingInvalid` for a text without
+    a hash, such as an empty variable in a script, which would prove anything.
     """
     match = _HEAD.fullmatch(head.strip())
-    return ("?", "") if match is None else ((match["call"] or "").lower(), (match["chain"] or "").lower())
+    if match is None:
+        raise SettingInvalid(
+            f"The given head {head[:80]!r} is not one",
+            setting="head",
+            fix="Write it as audit verify or mcp_audit_head says it",
+        )
+    return (match["call"] or "").lower(), (match["chain"] or "").lower()
 
 
 class ReadRecord(NamedTuple):
@@ -318,10 +341,10 @@ class CallsOfRun:
 
 
 def _altered(run: str, what: str, links: Sequence[ReadRecord]) -> Finding:
-    calls = _ranges(link.call for link in links if link.call)
+    calls = _ranges(link.call for link in links)
     places = ", ".join(link.place for link in links[:_MOST_NAMED])
     more = f" and {len(links) - _MOST_NAMED} more" if len(links) > _MOST_NAMED else ""
-    named = _calls_text(calls) if calls else "A record"
+    named = _calls_text(calls) if all(link.call for link in links) else "A record"
     verb = "is" if len(links) == 1 else "are"
     text = f"{named} of {run_text(run)} ({places}{more}) {verb} {what}."
     return Finding(Verdict.ALTERED, text, run, calls)
@@ -334,6 +357,30 @@ def read_record(link: Link, *, has_its_hash: bool) -> ReadRecord:
 def has_hash(link: Link) -> bool:
     """Whether a record has the hash of its content."""
     return chain_hash(link.previous, link.texts) == link.hash
+
+
+def has_newer_hash(link: Link, others: Mapping[str, Any]) -> bool:
+    """Whether a record has the hash of its content with some of its other fields, as a newer version made it.
+
+    A newer version hashes its fields by the same rule, so that an edit shows here, too.
+    """
+    texts = {
+        name: f"{value:.6f}" if isinstance(value, float) else str(value)
+        for name, value in list(others.items())[:_MOST_NEWER]
+        if value not in (None, "")
+    }
+    return any(
+        chain_hash(link.previous, {**link.texts, **{name: texts[name] for name in some}}) == link.hash
+        for count in range(1, len(texts) + 1)
+        for some in combinations(texts, count)
+    )
+
+
+def newer(where: str) -> Finding:
+    """What is said of records that this version cannot judge, and that nobody edited."""
+    return Finding(
+        Verdict.UNVERIFIABLE, f"{where} by a newer version, and not verifiable here: use that version."
+    )
 
 
 def bare(text: str) -> str:

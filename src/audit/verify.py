@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from .calls_table import (
@@ -12,6 +13,7 @@ from .calls_table import (
     links_of,
     lost_columns,
     strange_columns,
+    strange_values,
 )
 from .record import FIELDS, chain_hash
 from .table_formats import TableError, read_table_file
@@ -23,7 +25,9 @@ from .verdicts import (
     Verification,
     VerifiedRun,
     has_hash,
+    has_newer_hash,
     listed,
+    newer,
     read_record,
     run_text,
     split_head,
@@ -60,7 +64,12 @@ def verify_file(
             return dossier.verified(Anchors.of(head), on_progress, pool)
     if is_journal(file):
         return verify_journal(file, Anchors.of(head), on_progress=on_progress, pool=pool)
-    return verify_table(read_table_file(file).table, head=head)
+    read = read_table_file(file)
+    found = verify_table(read.table, head=head)
+    if not read.disguised:
+        return found
+    text = f"Cells show another text than they hold, by their format: {listed(read.disguised)}."
+    return replace(found, findings=(*found.findings, Finding(Verdict.ALTERED, text)))
 
 
 def verify_table(
@@ -74,9 +83,11 @@ def verify_table(
         raise TableError("The table has none of the columns of Tool calls: it holds no calls")
     lost = [name for name in lost_columns(table) if tools is None or name != "Tool"]
     calls = Calls(split_head(text)[0] for text in Anchors.of(head).heads)
-    wrong = False
-    for link in links_of(table, tools):
+    wrong = is_newer = False
+    for link, others in zip(links_of(table, tools), strange_values(table), strict=True):
         has_its_hash = has_hash(link) or chain_hash(link.previous, laid_out_anew(link.texts)) == link.hash
+        if not has_its_hash and has_newer_hash(link, others):
+            has_its_hash = is_newer = True
         wrong = wrong or not has_its_hash
         calls.take(read_record(link, has_its_hash=has_its_hash))
     findings: list[Finding] = []
@@ -86,6 +97,8 @@ def verify_table(
     if lost and (wrong or not calls.runs):
         text = f"Hashes cannot be computed without columns that are missing: {', '.join(lost)}."
         findings.append(Finding(Verdict.UNVERIFIABLE, text))
+    if is_newer:
+        findings.append(newer("The table was written"))
     notes = ["There are no calls in this table."] if not calls.runs and not findings else []
     runs: list[VerifiedRun] = []
     for run, state in sorted(calls.runs.items()):

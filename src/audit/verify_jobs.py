@@ -168,7 +168,13 @@ def _plain(line: JournalLine, chain: str, heads: Collection[str]) -> Span | None
     except (ValueError, RecursionError):
         return None
     run, kind = entry.get("run"), entry.get("kind")
-    if not isinstance(run, str) or not run or unknown_fields(entry) or entry.get("files"):
+    if (
+        not isinstance(run, str)
+        or not run
+        or not line.says(entry)
+        or unknown_fields(entry)
+        or entry.get("files")
+    ):
         return None
     end = line.start + len(line.data)
     if kind in OTHERS:

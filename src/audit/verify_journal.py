@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ..types.texts import counted
-from .journal import keys_file
+from .journal import FORMAT, keys_file
 from .journal_lines import (
+    LINES,
     OTHERS,
     START,
     JournalLine,
@@ -25,7 +26,7 @@ from .journal_lines import (
     unknown_fields,
 )
 from .record import blobs_of, link_of
-from .signatures import Checkpoint, PublicKey, own_public_keys, stamped_at
+from .signatures import Checkpoint, PublicKey, SignatureError, own_keys, stamped_at
 from .verdicts import (
     Anchors,
     Calls,
@@ -35,7 +36,9 @@ from .verdicts import (
     Verification,
     VerifiedRun,
     has_hash,
+    has_newer_hash,
     listed,
+    newer,
     read_record,
     split_head,
 )
@@ -101,6 +104,7 @@ class _Check:
     findings: list[Finding] = field(default_factory=list[Finding])
     _heads: list[tuple[str, str]] = field(init=False)
     _keys: Sequence[PublicKey] = field(init=False)
+    _why_no_keys: str = field(init=False)
     _calls: Calls = field(init=False)
     _ends: dict[str, _End] = field(default_factory=dict[str, _End])
     _run: str = ""
@@ -111,6 +115,8 @@ class _Check:
     _parts: dict[int, int] = field(default_factory=dict[int, int])  # files, and their first lines
     _next: int = 0  # the file that has to follow, as the last line says
     _strangers: list[str] = field(default_factory=list[str])
+    _touched: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
+    _newer: list[str] = field(default_factory=list[str])
     _spaced: list[str] = field(default_factory=list[str])
     _unknown: dict[str, None] = field(default_factory=dict[str, None])
     _segments: list[int] = field(default_factory=list[int])  # lines at which a chain begins
@@ -123,7 +129,12 @@ class _Check:
     def __post_init__(self) -> None:
         self._heads = [split_head(head) for head in self.anchors.heads]
         self._calls = Calls(call for call, _ in self._heads if call)
-        self._keys = self.anchors.keys if self.anchors.keys is not None else own_public_keys(keys_file())
+        self._keys, self._why_no_keys = self.anchors.keys or (), ""
+        if self.anchors.keys is None:
+            try:
+                self._keys = [key.public for key in own_keys(keys_file())]
+            except SignatureError as error:
+                self._why_no_keys = f"{error}."
 
     def take(self, line: JournalLine) -> None:
         place = f"line {line.number}"
@@ -139,7 +150,7 @@ class _Check:
             entry = line.entry()
         except (ValueError, RecursionError):
             entry = {}
-        self._link(line, entry)
+        is_sound = self._link(line, entry)
         run, kind = str(entry.get("run", "")), entry.get("kind")
         self._check_part(line, entry)
         if kind != "checkpoint":
@@ -149,11 +160,10 @@ class _Check:
                 self._run = run
                 self._ends.setdefault(run, _End())
             case "call" if run:
+                if not is_sound and self._format > 1:
+                    self._touch(entry)
                 self._ends.setdefault(run, _End())
-                link = link_of(entry, place)
-                self._calls.take(read_record(link, has_its_hash=has_hash(link)))
-                if entry.get("files"):
-                    self._check_files(entry, place)
+                self._take_call(entry, line.number)
             # The first end counts; a second one is a finding below, whatever it says.
             case "end" if run and self._ends.get(run, _End()).count is None:
                 self._ends[run] = _closing(entry, self._chain)
@@ -165,17 +175,35 @@ class _Check:
                 pass
             case "next" | "part":
                 pass
+            case str() if is_sound and kind not in LINES and kind != "call":
+                self._newer.append(str(line.number))
             case _:
                 is_second_end = kind == "end" and run in self._ends
                 what = f"closes run {run} again" if is_second_end else "is not a line of a journal"
                 self.findings.append(Finding(Verdict.ALTERED, f"{place.capitalize()} {what}."))
 
-    def _link(self, line: JournalLine, entry: dict[str, Any]) -> None:
+    def _take_call(self, entry: dict[str, Any], number: int) -> None:
+        link = link_of(entry, f"line {number}")
+        has_its_hash = has_hash(link)
+        others = {name: entry[name] for name in unknown_fields(entry)}
+        if not has_its_hash and has_newer_hash(link, others):
+            has_its_hash = True
+            self._newer.append(str(number))
+        self._calls.take(read_record(link, has_its_hash=has_its_hash))
+        if entry.get("files"):
+            self._check_files(entry, f"line {number}")
+
+    def _link(self, line: JournalLine, entry: dict[str, Any]) -> bool:
         """Checks that a line follows the line before, and whether a given head is its ``chain``."""
         follows, chain = line.linked(self._chain)
+        is_spelled = line.says(entry)
+        if follows and not is_spelled:
+            self._strangers.append(str(line.number))
         is_start = entry.get("kind") == "start"
         if is_start and entry.get("format") != 1:
-            self._format = 2 if "format" in entry else self._format
+            self._format = FORMAT if "format" in entry else self._format
+        if is_start and follows and is_spelled and entry.get("format") not in (None, 1, FORMAT):
+            self._newer.append(str(line.number))
         if not self._segments:
             self._segments.append(line.number)
         elif follows is False and line.data.startswith(START) and line.follows(""):
@@ -192,6 +220,7 @@ class _Check:
                 if self._chain in (chain, call):
                     self._found.add(self._chain)
                     self._anchored[line.number] = f"the given head {self._chain[:12]}…"
+        return bool(follows) and is_spelled
 
     @property
     def heads(self) -> set[str]:
@@ -243,8 +272,10 @@ class _Check:
     def _check_note(self, entry: dict[str, Any], line: JournalLine) -> None:
         """Checks a checkpoint: what it says of the lines before, who signed it, and its time-stamp."""
         place = f"Line {line.number}"
-        note = Checkpoint.parse(str(entry.get("note")))
-        if note is None or unknown_fields(entry):
+        note, token = Checkpoint.parse(entry.get("note")), entry.get("time_stamp")
+        # Nothing covers what stands in the last line beside a signature.
+        beside = {"time_stamp"} if note is not None and not note.signer else set[str]()
+        if note is None or entry.keys() != {"kind", "note", "chain", *beside}:
             self.findings.append(Finding(Verdict.ALTERED, f"{place} is no checkpoint of a journal."))
             return
         # The checkpoint itself is counted already.
@@ -252,29 +283,30 @@ class _Check:
             text = f"{place}: the checkpoint is not one of the lines before it: they were changed, or it was."
             self.findings.append(Finding(Verdict.ALTERED, text))
             return
-        by: list[str] = []
-        signers, forged = note.signers(self._keys)
-        if forged:
-            text = f"{place}: the signature with the name {forged[0]} was not made with that key."
+        if note.signer:
+            key = note.key_of(self._keys)
+            if key is None:  # it says nothing, neither for the journal nor against it
+                self._foreign[note.signer] = None
+            elif key.has_signed(note.text.encode(), note.signature):
+                self._anchored[line.number] = f"the signature of {key.name} ({key.id.hex()}) of {note.at}"
+            else:
+                text = f"{place}: the signature with the name {key.name} was not made with that key."
+                self.findings.append(Finding(Verdict.ALTERED, text))
+            return
+        stamped = stamped_at(token, entry["note"], self.anchors.roots) if isinstance(token, str) else None
+        if stamped is None:
+            text = f"{place}: the time-stamp is not one of this checkpoint."
             self.findings.append(Finding(Verdict.ALTERED, text))
             return
-        by += [f"the signature of {key.name} ({key.id.hex()}) of {note.at}" for key in signers]
-        # A signature with an unknown key says nothing, neither for the journal nor against it.
-        own = {(key.name, key.id) for key in signers}
-        self._foreign |= {name: None for name, number, _ in note.signatures if (name, number) not in own}
-        if isinstance(token := entry.get("time_stamp"), str):
-            stamped = stamped_at(token, str(entry["note"]), self.anchors.roots)
-            if stamped is None:
-                text = f"{place}: the time-stamp is not one of this checkpoint."
-                self.findings.append(Finding(Verdict.ALTERED, text))
-                return
-            moment, is_trusted = stamped
-            if is_trusted:
-                by.append(f"the time-stamp of {moment:%Y-%m-%dT%H:%M:%SZ}")
-            else:
-                self._foreign[f"a server for time-stamps ({moment:%Y-%m-%dT%H:%M:%SZ})"] = None
-        if by:
-            self._anchored[line.number] = " and ".join(by)
+        moment, is_trusted = stamped
+        if is_trusted:
+            self._anchored[line.number] = f"the time-stamp of {moment:%Y-%m-%dT%H:%M:%SZ}"
+        else:
+            self._foreign[f"a server for time-stamps ({moment:%Y-%m-%dT%H:%M:%SZ})"] = None
+
+    def _touch(self, entry: dict[str, Any]) -> None:
+        if isinstance(call := entry.get("call"), int):
+            self._touched.add((str(entry.get("run", "")), call))
 
     def _check_files(self, entry: dict[str, Any], place: str) -> None:
         """Compares the saved files of a call with the digests on record."""
@@ -299,6 +331,7 @@ class _Check:
             if found is None:
                 self._count("not there any more, and so not checked", 1)
             elif not is_as_saved(found, digest, size):
+                self._touch(entry)
                 text = f"The file {found} of {place} is not what was saved."
                 self.findings.append(Finding(Verdict.ALTERED, text))
 
@@ -317,6 +350,10 @@ class _Check:
             notes += self._calls.origin_note(run)
             runs.append(VerifiedRun(run, state.count, state.last or end.head, end.outcome, end.chain))
         self._name_broken_lines()
+        if self._newer:
+            what = "Line" if len(self._newer) == 1 else "Lines"
+            verb = "was" if len(self._newer) == 1 else "were"
+            self.findings.append(newer(f"{what} {listed(self._newer)} of the file {verb} written"))
         if self._next:
             name = part_file(self.file, self._next).name
             text = (
@@ -330,7 +367,12 @@ class _Check:
         if len(self._segments) > 1:
             anchored = False
         return Verification(
-            tuple(runs), tuple(self.findings), tuple(notes + self._notes(coverage)), anchored, tuple(coverage)
+            tuple(runs),
+            tuple(self.findings),
+            tuple(notes + self._notes(coverage)),
+            anchored,
+            tuple(coverage),
+            frozenset(self._touched),
         )
 
     def _look_behind_the_last_line(self) -> None:
@@ -351,14 +393,11 @@ class _Check:
             self.findings.append(Finding(Verdict.ALTERED, text))
 
     def _check_heads(self) -> None:
-        for call, chain in self._heads:
+        for _, chain in self._heads:
             if chain and chain not in self._found:
                 text = f"No line has the expected chain {chain[:12]}…: its end is missing, or it is another."
                 self.findings.append(Finding(Verdict.TRUNCATED, text))
-            if call == "?":
-                text = "A given head is not one: write it as audit verify or mcp_audit_head says it."
-                self.findings.append(Finding(Verdict.UNVERIFIABLE, text))
-        self.findings += self._calls.missing_heads(self._found | {"?"})
+        self.findings += self._calls.missing_heads(self._found)
 
     def _coverage(self) -> list[Cover]:
         """Which lines are covered by what: each by the next anchor behind it in its chain."""
@@ -407,6 +446,8 @@ class _Check:
                 f"Files were put one behind the other, at line {listed(map(str, self._segments[1:]))}:"
                 " nothing says whether they belong together, and that none is missing."
             )
+        if self._why_no_keys:
+            notes.append(self._why_no_keys)
         if self._foreign:
             notes.append(
                 f"Signed by {listed(self._foreign)}, which does not count, as you have not named that key or"

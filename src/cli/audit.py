@@ -25,6 +25,7 @@ from .files import (
     text_or_file,
     write_page,
     writing,
+    writing_whole,
 )
 from .shared_options import RawCsvOption, RecordsArgument
 from .terminal import complain, note, one_line, print_json, say, show_table, steps_progress
@@ -209,13 +210,16 @@ def show_records(
             for page_file, page in audit_pages(html, file.name, calls, verified, records.saved):
                 write_page(page_file, page)
         if out is not None:
-            with writing(out):
-                count = write_calls(ordered_calls(records.file), out, raw_csv=raw_csv)
+            with writing_whole(out) as part:
+                count = write_calls(ordered_calls(records.file), part, raw_csv=raw_csv)
             note(f"Wrote {counted(count, 'call')} to {out}")
         if as_json:
-            print_json(json_record(record) for record in ordered_calls(records.file))
+            print_json(
+                json_record(record) | ({"altered": True} if verified.is_altered(record) else {})
+                for record in ordered_calls(records.file)
+            )
         elif html is None and out is None:
-            _show_timeline(ordered_calls(records.file), sum(run.count for run in verified.runs))
+            _show_timeline(ordered_calls(records.file), verified)
     for text in verified.unfinished:
         note(text)
     _complain_of(verified)
@@ -263,7 +267,8 @@ def export(
     return ExitCode.OK
 
 
-def _show_timeline(records: Iterable[CallRecord], count: int) -> None:
+def _show_timeline(records: Iterable[CallRecord], verified: Verification) -> None:
+    count = sum(run.count for run in verified.runs)
     if not count:
         note("There are no calls in this file.")
     for run, calls in groupby(islice(records, _CALLS_SHOWN), key=attrgetter("run")):
@@ -274,7 +279,7 @@ def _show_timeline(records: Iterable[CallRecord], count: int) -> None:
                 "" if record.duration is None else f"{record.duration:.3f} s",
                 record.input_row or "",
                 " ".join(filter(None, (record.tool_type, record.tool_name))),
-                record.status.value,
+                f"altered (says {record.status})" if verified.is_altered(record) else record.status.value,
                 one_line(record.arguments, 60),
                 one_line(record.result or record.error, 80),
             )

@@ -12,6 +12,7 @@ import typer
 
 from ..audit.journal import keys_file
 from ..audit.signatures import SignatureError, SigningKey, add_key, own_keys
+from ..system import others_may_read
 from .command_errors import CommandError, ExitCode, reports_errors
 from .terminal import note, print_text
 
@@ -50,6 +51,8 @@ def show() -> ExitCode:
         print_text(str(key.public))
         place = "in the keyring" if key.private is None else f"in {keys_file()}"
         note(f"made {key.made}, {place}")
+    if others_may_read(keys_file()):
+        note(f"Others may read {keys_file()}, so nothing is signed: chmod 600 {keys_file()}")
     return ExitCode.OK
 
 

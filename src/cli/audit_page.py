@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from ..audit.record import CallRecord
     from ..audit.verdicts import Verification
-    from ..tools.views.html import Html
+    from ..tools.views.html import BadgeKind, Html
 
 _MOST_CALLS: Final = 5000
 _LONGEST_TEXT: Final = 20_000
@@ -100,13 +100,21 @@ def _run(
                     ("Head", verified.anchor if verified else None),
                 )
             ),
-            join(_call(record, start, total, find) for record in calls),
+            join(
+                _call(record, start, total, find, is_altered=verification.is_altered(record))
+                for record in calls
+            ),
         )
     )
 
 
 def _call(
-    record: CallRecord, start: datetime | None, total: float, find: Callable[[str], Path | None]
+    record: CallRecord,
+    start: datetime | None,
+    total: float,
+    find: Callable[[str], Path | None],
+    *,
+    is_altered: bool,
 ) -> Html:
     took = None if record.duration is None else f"{record.duration:.3f} s"
     summary = join(
@@ -114,7 +122,9 @@ def _call(
             str(record.call or ""),
             badge(_KINDS.get(record.tool_type or "", "no tool")),
             record.tool_name,
-            status_badge(record.status),
+            badge("altered", "bad", title="Not as it was written") if is_altered else None,
+            # What an altered record says of its end is no end of a call.
+            badge(record.status.value) if is_altered else status_badge(record.status),
             badge("resumed") if record.resumed_from else None,
             f"row {record.input_row}" if record.input_row is not None else None,
             took,
@@ -122,7 +132,13 @@ def _call(
         " ",
     )
     return details(
-        join((summary, _bar(record, start, total))),
+        join((summary, _bar(record, start, total, "bad" if is_altered else meaning_of(record.status)))),
+        note(
+            "Not as it was written, or not where: somebody else put this here.",
+            kind="bad",
+        )
+        if is_altered
+        else None,
         json_block(beginning(record.arguments, _LONGEST_TEXT)) if record.arguments is not None else None,
         note(beginning(record.error, _LONGEST_TEXT), kind="bad") if record.error else None,
         paragraph(beginning(record.result, _LONGEST_TEXT)) if record.result else None,
@@ -158,7 +174,7 @@ def _pictures(record: CallRecord, find: Callable[[str], Path | None]) -> Iterato
                 yield data_image(file.read_bytes(), blob["mime_type"], description=file.name)
 
 
-def _bar(record: CallRecord, start: datetime | None, total: float) -> Html | None:
+def _bar(record: CallRecord, start: datetime | None, total: float, kind: BadgeKind) -> Html | None:
     """The time of the call within its run."""
     if record.moment is None or start is None or total <= 0:
         return None
@@ -167,7 +183,7 @@ def _bar(record: CallRecord, start: datetime | None, total: float) -> Html | Non
     place = f"margin-left:{min(left, 99.7):.2f}%;width:{min(width, 100 - min(left, 99.7)):.2f}%"
     return element(
         "div",
-        element("div", class_=meaning_of(record.status), style=f"{place};height:4px;background:currentColor"),
+        element("div", class_=kind, style=f"{place};height:4px;background:currentColor"),
         title=f"{left:.0f} % into the run",
     )
 

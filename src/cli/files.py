@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ..audit.table_formats import WRITABLE, TableError, TableWriter, read_table_file, wrong_ending
 from ..client.protocol.messages import decode
+from ..system import whole_file
 from ..types.columns import ROW_ID
 from ..types.errors import ProtocolError
 from ..types.texts import why_no_json
@@ -141,9 +142,16 @@ def read_table(file: Path) -> FileTable:
         raise CommandError(f"{error}.") from None
 
 
+@contextmanager
+def writing_whole(file: Path) -> Generator[Path]:
+    """A file to write into, which gets its name once it is whole; see `writing`."""
+    with writing(file), whole_file(file) as part:
+        yield part
+
+
 def write_page(file: Path, page: str) -> None:
-    with writing(file):
-        file.write_text(page, encoding="utf-8")
+    with writing_whole(file) as part:
+        part.write_text(page, encoding="utf-8")
     note(f"Wrote {file}")
 
 

@@ -136,7 +136,7 @@ def may_change(record: CallRecord) -> bool:
 
 def _altered(path: Path, why: str) -> JournalAltered:
     return JournalAltered(
-        f"The journal {path} is not as it was written, so nothing is taken from it: {why.rstrip('.')}",
+        f"Nothing is taken from the journal {path}: {why.rstrip('.')}",
         fix="Restore the file; or switch off resuming, so that every call is made again, also those that"
         " changed something",
     )

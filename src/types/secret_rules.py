@@ -13,7 +13,6 @@
 from __future__ import annotations
 
 import base64
-import html
 import itertools
 import json
 import re
@@ -257,15 +256,38 @@ def _spellings(secret: str) -> Iterator[str]:
             yield quoted[1:-1].replace("/", r"\/")
             yield json.dumps(quoted, ensure_ascii=False)[3:-3]  # JSON within JSON
     yield repr(secret)[1:-1]
-    yield html.escape(secret)
+    yield from _in_html(secret)
     data = secret.encode("utf-8", "surrogatepass")
-    for quoted in (quote(data, safe=""), quote(data, safe="/"), quote_plus(data)):
-        yield quoted
-        yield re.sub("%..", lambda match: match[0].lower(), quoted)
-        yield quote(quoted, safe="")
+    # As RFC 3986 says, with slashes kept, as JavaScript's encodeURIComponent says, and as in forms.
+    for quoted in (*(quote(data, safe=kept) for kept in ("", "/", "!'()*")), quote_plus(data)):
+        for once in _both_cases(quoted):
+            yield once
+            yield from _both_cases(quote(once, safe=""))
     yield data.hex()
     yield data.hex().upper()
     yield from _in_base64(data)
+
+
+def _both_cases(quoted: str) -> tuple[str, str]:
+    """A URL-encoded text with its hexadecimal digits as they are, and small."""
+    return quoted, re.sub("%(?:25)*[0-9A-F]{2}", lambda found: found[0].lower(), quoted)
+
+
+_HTML_NAMES: Final = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"}
+# What all programs escape; Go, and .NET with all beyond ASCII; Mustache.
+_HTML_SETS: Final = ("&<>\"'", "&<>\"'+", "&<>\"'/`=")
+_HTML_NUMBERS: Final = ("&#{};", "&#{:03};", "&#x{:x};", "&#x{:X};")
+
+
+def _in_html(secret: str) -> Iterator[str]:
+    """A text in HTML: programs differ in what they escape, in names and numbers, and in the numbers' form."""
+    signs = {character for character in secret if not (character.isascii() and character.isalnum())}
+    sets = {*(frozenset(signs.intersection(some)) for some in _HTML_SETS), frozenset(signs - set("-_. "))}
+    beyond = frozenset(c for c in signs if c in _HTML_SETS[1] or not c.isascii())
+    for some, form in itertools.product({*sets, beyond, frozenset(signs)} - {frozenset()}, _HTML_NUMBERS):
+        numbers = {ord(character): form.format(ord(character)) for character in some}
+        for names in ({}, _HTML_NAMES, _HTML_NAMES | {"'": "&apos;"}):
+            yield secret.translate(numbers | {ord(character): name for character, name in names.items()})
 
 
 def _in_base64(data: bytes) -> Iterator[str]:

@@ -102,11 +102,27 @@ def json_integer(digits: str) -> int | float:
     return -0.0 if digits == "-0" else int(digits)
 
 
+class NameTwice(ValueError):  # noqa: N818
+    """An object of JSON names a member twice; the text is the end of a sentence."""
+
+
+def named_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Makes an object of JSON, for ``object_pairs_hook``; people read one, programs another."""
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise NameTwice(f"an object names '{twice[:80]}' twice")
+    return members
+
+
 def why_no_json(error: ValueError | RecursionError) -> str:
     """The reason why `json` cannot read a text, for the end of a sentence."""
     match error:
         case RecursionError():
             return "it is nested too deeply"
+        case NameTwice():
+            return str(error)
         case json.JSONDecodeError():
             return f"{error.msg} in line {error.lineno}, column {error.colno}"
         case _:  # integers with too many digits

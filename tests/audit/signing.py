@@ -120,3 +120,15 @@ def remade_last(entries):
     text = json.dumps(entry, sort_keys=True, separators=(",", ":"), ensure_ascii=False)[:-1]
     chain = hashlib.sha256(f"{entries[-2]['chain']}\n{text}".encode()).hexdigest()
     return f'{text},"chain":"{chain}"}}\n'.encode()
+
+
+def rechained(entries):
+    """Lines with the values that are given, and the chain of the lines made anew."""
+    lines, chain = [], ""
+    for entry in entries:
+        said = {name: value for name, value in entry.items() if name != "chain"}
+        # Lone surrogates are no UTF-8, but can be escaped.
+        text = json.dumps(said, sort_keys=True, separators=(",", ":"), ensure_ascii="\\ud800" in str(said))
+        chain = hashlib.sha256(f"{chain}\n{text[:-1]}".encode()).hexdigest()
+        lines.append(f'{text[:-1]},"chain":"{chain}"}}\n'.encode())
+    return lines

@@ -1,19 +1,10 @@
 """The scripts of docs/audit.md, which need nothing of ours; for what they find see test_tampering.py, too."""
 
-import re
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
 from knime_mcp.audit.journal import Journal, SentCall
 from tests.audit.calls import record
-
-PAGE = Path(__file__).parents[2] / "docs" / "audit.md"
-LINES, CALLS = re.findall(
-    r"```py\n(.*?)```", PAGE.read_text(encoding="utf-8").partition("## Checking")[2], re.DOTALL
-)
+from tests.audit.outside import CALLS, LINES, says
 
 
 @pytest.fixture
@@ -27,22 +18,18 @@ def journal(tmp_path):
     return path
 
 
-def says(script, path):
-    command = [sys.executable, "-c", script, str(path)]
-    done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=60, check=True)
-    return [line.partition(" ")[2] for line in done.stdout.splitlines()]
+def of_calls(path):
+    return [line.partition(" ")[2] for line in says(CALLS, path)]
 
 
 def test_what_nobody_changed_is_as_it_was_written(journal):
-    assert says(CALLS, journal) == ["as it was written"] * 8
+    assert of_calls(journal) == ["as it was written"] * 8
 
 
 def test_a_journal_with_calls_of_workflows_is_consistent(journal):
-    command = [sys.executable, "-c", LINES, str(journal)]
-    done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=60, check=True)
-    assert done.stdout.splitlines() == ["consistent, but not anchored"]
+    assert says(LINES, journal) == ["consistent, but not anchored"]
 
 
 def test_a_changed_result_shows(journal):
     journal.write_bytes(journal.read_bytes().replace(b"Row2", b"Row9", 1))
-    assert "altered" in says(CALLS, journal)
+    assert "altered" in of_calls(journal)

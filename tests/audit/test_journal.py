@@ -1,10 +1,11 @@
 """The journal: written line by line, tolerates a torn last line, finds the run to resume."""
 
+import itertools
 import os
 import subprocess
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -253,18 +254,55 @@ def test_a_full_disk_leaves_whole_lines(tmp_path):
     assert verify_file(path).verdict is Verdict.TRUNCATED
 
 
-def test_a_journal_that_was_deleted_takes_no_more_records_and_does_not_end_well(tmp_path):
-    journal = Journal(tmp_path / "run.jsonl", run="r")
-    journal.path.unlink()
+def put_back(path):
+    """A copy in its place: the same bytes in another file."""
+    data = path.read_bytes()
+    path.unlink()
+    path.write_bytes(data)
 
-    def append_until_refused():
-        deadline = time.monotonic() + 30
-        while time.monotonic() < deadline:
+
+TOUCHED = {
+    "deleted": (Path.unlink, "was deleted or renamed"),
+    "renamed": (lambda path: path.rename(path.with_suffix(".old")), "was deleted or renamed"),
+    "its folder renamed": (lambda path: path.parent.rename(f"{path.parent}-2"), "was deleted or renamed"),
+    "emptied": (lambda path: os.truncate(path, 0), "was cut"),
+    "cut": (lambda path: os.truncate(path, path.stat().st_size - 1), "was cut"),
+    "a line taken out": (lambda path: path.write_bytes(path.read_bytes().partition(b"\n")[2]), "was cut"),
+    "written into": (lambda path: os.truncate(path, path.stat().st_size + 3), "Somebody else wrote"),
+    "replaced": (put_back, "Another file was put"),
+    "a folder in its place": (lambda path: (path.unlink(), path.mkdir()), "Another file was put"),
+}
+
+
+def test_what_somebody_does_to_a_journal_while_it_is_written_shows_at_the_next_line(tmp_path, monkeypatch):
+    """Whatever the next line is, and whichever of its files it was."""
+    silent = []
+    writes = {
+        "sent": lambda journal: journal.sent(SentCall(key="k", plan="p", tool_name="t")),
+        "call": lambda journal: journal.append(record()),
+        "note": lambda journal: journal.note("prompt", {"row": "Row0", "text": "?", "history": None}),
+        "end": lambda journal: journal.close(),
+    }
+    for parts, (how, (touch, said)), (line, write) in itertools.product(
+        (1, 2), TOUCHED.items(), writes.items()
+    ):
+        monkeypatch.setenv("KNIME_MCP_AUDIT_PART", "never" if parts == 1 else "1K")
+        folder = tmp_path / f"{how} {line} {parts}"
+        journal = Journal(folder / "r.jsonl", run="r")
+        while not (folder / "r.jsonl.2").exists() and (parts == 2 or not journal.count):
             journal.append(record())
-
-    for refused in (append_until_refused, lambda: journal.append(record()), journal.close):
-        with pytest.raises(JournalWriteError, match="deleted"):
-            refused()
+        touch(folder / "r.jsonl")
+        for refused in (write, Journal.close):
+            try:
+                refused(journal)
+                silent.append((how, line, parts))
+            except JournalWriteError as error:
+                if said not in str(error):
+                    silent.append((how, line, parts, str(error)))
+            if refused is Journal.close or line == "end":
+                break
+        journal._close_files()
+    assert silent == []
 
 
 def test_many_threads_write_whole_lines_in_the_order_of_the_chain(tmp_path):

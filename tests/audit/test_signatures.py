@@ -12,6 +12,7 @@ from knime_mcp.audit.signatures import Checkpoint, PublicKey, SignatureError, ad
 from knime_mcp.audit.verdicts import Anchors, Verdict
 from knime_mcp.audit.verify import verify_file
 from tests.audit.calls import record
+from tests.audit.outside import outside_verdict
 from tests.audit.signing import new_key, remade_last, time_stamps, write_journal
 from tests.support.files import json_lines
 
@@ -152,6 +153,38 @@ def test_a_time_stamp_of_something_else_is_altered(stamps, keys, tmp_path, monke
     found = verify_file(path, head=Anchors(roots=(root,)))
     assert found.verdict is Verdict.ALTERED
     assert "the time-stamp is not one of this checkpoint" in " ".join(f.text for f in found.findings)
+
+
+def test_a_signature_covers_the_time_stamp_before_it(stamps, keys, tmp_path, monkeypatch):
+    """With a spelling of its own, which the time-stamp's server did not sign; whether we know that or not."""
+    url, root = stamps
+    monkeypatch.setenv("KNIME_MCP_AUDIT_TSA", url)
+    public = new_key(keys)
+    path = write_journal(tmp_path / "r.jsonl", ("a",), calls=1)
+    *before, stamped, _ = path.read_bytes().splitlines(keepends=True)
+    assert [sorted(line) for line in json_lines(path)[-2:]] == [
+        ["chain", "kind", "note", "time_stamp"],
+        ["chain", "kind", "note"],
+    ]
+    both = Anchors(keys=(public,), roots=(root,))
+    assert [cover.by[:13] for cover in verify_file(path, head=both).coverage] == [
+        "the time-stam",
+        "the signature",
+    ]
+    assert verify_file(path).intact
+    assert outside_verdict(path, str(public)) == "intact"
+    data = path.read_bytes()
+    start = len(b"".join(before))
+    for at in range(start, len(data), 7):
+        path.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+        assert not verify_file(path).intact, at
+        assert outside_verdict(path, str(public)) != "intact", at
+    entries = json_lines(path) if path.write_bytes(data) else []
+    moved = {**entries[-1], "time_stamp": entries[-2]["time_stamp"]}
+    path.write_bytes(b"".join([*before, stamped, remade_last([*entries[:-1], moved])]))
+    assert verify_file(path, head=both).verdict is Verdict.ALTERED
+    path.write_bytes(b"".join([*before, stamped]))
+    assert verify_file(path).verdict is Verdict.UNANCHORED
 
 
 def test_a_server_that_gives_no_time_stamp_loses_no_record(keys, tmp_path, monkeypatch, caplog):

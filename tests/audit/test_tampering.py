@@ -8,10 +8,7 @@ be found by anybody; `FORGED`, which makes all hashes anew, only by who has a he
 import hashlib
 import json
 import re
-import subprocess
-import sys
 from contextlib import suppress
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -23,9 +20,8 @@ from knime_mcp.audit.table_formats import read_table_file
 from knime_mcp.audit.verdicts import Anchors, Verdict
 from knime_mcp.audit.verify import verify_file, verify_table
 from knime_mcp.runs.resuming import JournalAltered, to_resume
-from tests.audit.signing import new_key, remade_last, write_journal
-
-PAGE = Path(__file__).parents[2] / "docs" / "audit.md"
+from tests.audit.outside import outside_verdict
+from tests.audit.signing import new_key, rechained, remade_last, write_journal
 
 
 def lines_of(path):
@@ -227,17 +223,6 @@ FOUND = {
 }
 
 
-def rechained(entries):
-    """Lines with the values that are given, and the chain of the lines made anew."""
-    lines, chain = [], ""
-    for entry in entries:
-        said = {name: value for name, value in entry.items() if name != "chain"}
-        text = json.dumps(said, sort_keys=True, separators=(",", ":"))[:-1]
-        chain = hashlib.sha256(f"{chain}\n{text}".encode()).hexdigest()
-        lines.append(f'{text},"chain":"{chain}"}}\n'.encode())
-    return lines
-
-
 def remade(entries):
     """Lines with all hashes made anew, as somebody does who knows how."""
     lines, chain, head = [], "", ""
@@ -328,15 +313,6 @@ def keys(tmp_path, monkeypatch):
     file = tmp_path / "keys" / "keys.json"
     monkeypatch.setenv("KNIME_MCP_AUDIT_KEYS", str(file))
     return file
-
-
-def outside_verdict(path, *anchors):
-    """The last line of the verifier in docs/audit.md."""
-    code = re.findall(r"```py\n(.*?)```", PAGE.read_text("utf-8").partition("## Checking")[2], re.DOTALL)[0]
-    command = [sys.executable, "-c", code, str(path), *anchors]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert "Traceback" not in done.stderr, done.stderr
-    return done.stdout.splitlines()[-1]
 
 
 @pytest.mark.parametrize("name", FOUND)

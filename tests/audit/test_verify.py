@@ -220,7 +220,7 @@ def test_what_is_no_journal_is_not_intact(tmp_path, content):
 def test_a_run_without_calls(tmp_path):
     path = tmp_path / "r.jsonl"
     _, head = write_run(path, count=0)
-    found = verify_file(path, head=head)
+    found = verify_file(path)
     assert (found.verdict, head) == (Verdict.UNANCHORED, "")
 
 

@@ -172,7 +172,7 @@ def test_an_altered_journal_is_not_resumed(cli, server, table, tmp_path):
     before = server.said()
     done = cli("batch", server.url, "echo", "p.csv", "--resume", "a.jsonl", "--out", "r2.csv")
     assert done.code == 1
-    assert "a.jsonl is not as it was written, so nothing is taken from it" in done.err
+    assert "Nothing is taken from the journal a.jsonl" in done.err
     assert "Restore the file; or leave out --resume" in done.err
     assert server.said() == before
     assert not (tmp_path / "r2.csv").exists()
