@@ -1,10 +1,8 @@
 """Calls tools, in as many attempts and conversations as allowed: input rounds, tasks, checks of results.
 
-`Requests` decides which requests are sent again. A listing changes nothing, so it is repeated after an
-outage. A call is repeated only if it surely did not run: its bytes were not sent, or the server refused it
-unread (lost session, wrong headers, 429). A call that the server declares idempotent is repeated also if it
-probably did not run. While a server restarts, its port refuses connections and nothing is sent, so the client
-waits. A server that limits its rate (429) is asked again as long as it answers other calls of the same tool.
+`Requests` sends a request again if the table of `protocol.outcomes` says so, or if it changes nothing, as a
+listing does. While a server restarts, its port refuses connections and nothing is sent, so the client waits.
+A server that limits its rate (429) is asked again as long as it answers other calls of the same tool.
 """
 
 import difflib
@@ -33,8 +31,9 @@ from .conversation import CallInbox, ConnectSettings, Conversation, OnProgress
 from .limits import exceeded
 from .listing import Listings, ToolsWatch
 from .protocol import messages
-from .protocol.messages import Answer, Refusal, Response, rpc_error
+from .protocol.messages import Answer, Refusal, Response
 from .protocol.negotiation import HANDSHAKE_VERSIONS, Era, ServerInfo, answer_inputs
+from .protocol.outcomes import Again, Moment, Ran, RequestOutcome, outcome_of, unanswered
 from .protocol.tools import ABSENT, CallToolResult, ToolDefinition, argument_headers
 from .refusals import describe_answer, error_from
 from .tasks import Send, call_as_task, finish_task, must_run_as_task, offers_tasks
@@ -42,13 +41,6 @@ from .transports.base import Delivery
 
 _PAUSES: Final = (0.05, 0.1, 0.2, 0.25)  # before input rounds in which the server asks nothing
 _logger = logging.getLogger(__name__)
-# https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#session-management wants 404 for a
-# lost session, and a new session without the old id then. Many servers answer otherwise.
-# Texts of refusals because of a lost session, by HTTP status; those with 401 are the Rust SDK's.
-_SESSION_WORDS: Final = {400: ("session", "not initialized"), 401: ("session not found",)}
-# The same with status 200: WordPress, Anubis. Whole messages only, as a tool's error may mention a session.
-_LOST_MESSAGES: Final = frozenset({"invalid or expired session", "server not initialized"})
-_SESSION_NOT_FOUND: Final = frozenset({-32001, -32005})  # official SDKs; WordPress and tower-mcp
 _RESTART_SECONDS: Final = 5.0  # at most, and no longer than the connect clock
 HeadersFor = Callable[[Conversation], Mapping[str, str] | None]
 
@@ -356,10 +348,11 @@ def _attempt(delivery: Delivery, on_attempt: Callable[[], None] | None) -> Gener
     except SessionLost:  # so the server did not take the request
         raise
     except MCPError as error:
-        error.may_have_run |= not delivery.unsent  # calls that wait together may share the error
+        # Calls that wait together may share the error.
+        error.may_have_run |= unanswered(delivery.moment).ran is Ran.MAYBE
         raise
     finally:
-        if on_attempt is not None and not delivery.unsent:
+        if on_attempt is not None and delivery.moment is not Moment.UNSENT:
             on_attempt()
 
 
@@ -384,6 +377,9 @@ class _Tally:
     """What came of one request so far."""
 
     what: str  # the tool or method
+    method: str
+    repeatable: bool
+    relist: Callable[[Wait], object] | None  # None as soon as it was done
     # attempts that brought nothing; since the last 429, if the server answers others meanwhile
     failures: int = 0
     losses: int = 0  # sessions that were lost
@@ -427,7 +423,7 @@ class Requests:
         lists the tools again after the server refused these.
         """
         # By tool: that one is at its rate limit says nothing about the server's others.
-        tally = _Tally(str(params.get("name", method)))
+        tally = _Tally(str(params.get("name", method)), method, repeatable, relist)
         while True:
             conversation: Conversation | None = None
             delivery = Delivery(on_sent)
@@ -450,16 +446,18 @@ class Requests:
                     )
                     self._away_since = None
             except SessionLost:
-                if not self._may_reopen(tally, conversation, wait, method):
+                if not self._may_reopen(tally, conversation, wait):
                     raise
                 continue
             except ConnectError as error:
+                again = unanswered(delivery.moment).again
+                may_repeat = again is Again.PAUSED or (again is Again.HARMLESS and idempotent)
                 pause = self._pause_after_failure(
                     error,
                     tally,
                     wait,
                     was_reached=conversation is not None,
-                    may_repeat=repeatable or delivery.unsent or (delivery.missed and idempotent),
+                    may_repeat=may_repeat or repeatable,
                 )
                 if pause is None or not wait.allows(pause):
                     raise
@@ -471,46 +469,37 @@ class Requests:
             if isinstance(answer, Response) and messages.has_result(answer.message):
                 self._results_at[tally.what] = time.monotonic()
                 return answer
-            if self._is_stale(answer, conversation):
-                if not self._may_reopen(tally, conversation, wait, method):
-                    raise self._still_stale(answer, tally.losses)
-                continue
-            said = rpc_error(answer)
-            if relist is not None and said is not None and said.code == messages.HEADER_MISMATCH:
-                relist(wait)
-                # Once only: a server that always refuses its headers would otherwise be asked for ever.
-                relist = None
-                continue
-            pause = self._pause_after_refusal(answer, tally, repeatable=repeatable)
+            outcome = self._outcome(answer, conversation, wait, repeatable=repeatable)
+            pause = self._pause_after_refusal(outcome, answer, tally, conversation, wait)
             if pause is None or not wait.allows(pause):
                 error = error_from(answer, self._settings.authorization)
-                # RFC 9110 §15.6: a gateway that says 5xx may have passed the request on.
-                if isinstance(answer, Refusal) and answer.error is None:
-                    error.may_have_run = answer.status >= 500 or answer.status == 408
+                error.may_have_run = outcome.ran is Ran.MAYBE
                 raise error
             wait.sleep(pause)
 
-    def _is_stale(self, answer: Answer, conversation: Conversation) -> bool:
-        """Whether the server refused because the session or negotiated revision no longer holds."""
-        if not isinstance(answer, Refusal):
-            error = rpc_error(answer)
-            return error is not None and (
-                error.code == messages.UNSUPPORTED_VERSION
-                or (conversation.transport.kind == "http" and _tells_of_loss(error))
-            )
-        # https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#session-management: 404
-        # means a lost session only if the request named one; else the endpoint is missing.
-        if answer.sent_session:
-            return _says_lost(answer)
-        if conversation.era is Era.MODERN:
-            known = answer.error is not None
-            # A server that was set back to an older release answers so: what was negotiated with it is of
-            # another era.
-            stale = answer.status in {400, 404, 405} and not known
-            if stale or (answer.error is not None and answer.error.code == messages.UNSUPPORTED_VERSION):
-                self._client.forget_server()
-                return True
-        return False
+    def _outcome(
+        self, answer: Answer, conversation: Conversation, wait: Wait, *, repeatable: bool
+    ) -> RequestOutcome:
+        is_modern = conversation.era is Era.MODERN
+        in_session = not is_modern and conversation.transport.kind == "http"
+        if isinstance(answer, Refusal):
+            in_session = answer.sent_session
+        outcome = outcome_of(answer, is_modern=is_modern, in_session=in_session)
+        # A tool's own error may speak of a session, too, such as that of a shop.
+        if outcome.again is Again.LOST_SESSION and not repeatable and not self._is_lost(conversation, wait):
+            return outcome_of(answer, is_modern=is_modern, in_session=False)
+        return outcome
+
+    def _is_lost(self, conversation: Conversation, wait: Wait) -> bool:
+        """Whether the server refuses a listing, which no tool answers, because of the session, too."""
+        try:
+            answer = conversation.send("tools/list", {}, wait, CallInbox(self._settings.requests, wait=wait))
+        except MCPError:
+            return False
+        if isinstance(answer, Response) and messages.has_result(answer.message):
+            return False
+        outcome = self._outcome(answer, conversation, wait, repeatable=True)
+        return outcome.again in {Again.NEW_SESSION, Again.LOST_SESSION}
 
     def _may_be_restarting(self, error: ConnectError, wait: Wait) -> bool:
         """Whether a server that was reached before has refused connections for a short time only."""
@@ -536,26 +525,47 @@ class Requests:
             may_repeat = error.phase == "tcp"
         return backoff(tally.failures or 2) if may_repeat and tally.failures < self._attempts else None
 
-    def _pause_after_refusal(self, answer: Answer, tally: _Tally, *, repeatable: bool) -> float | None:
+    def _pause_after_refusal(
+        self, outcome: RequestOutcome, answer: Answer, tally: _Tally, conversation: Conversation, wait: Wait
+    ) -> float | None:
         """Seconds before a refused request may be sent again, None if it must not."""
+        match outcome.again:
+            case Again.NEW_SESSION | Again.LOST_SESSION:
+                if self._may_reopen(tally, conversation, wait):
+                    return 0.0
+                raise _lost_again(answer, tally.losses)
+            case Again.NEGOTIATED | Again.OTHER_REVISION:
+                self._client.forget_server()
+                if not self._may_reopen(tally, conversation, wait):
+                    return None
+                now = self._client.conversation(wait, instead_of=conversation).info.protocol_version
+                is_other = now != conversation.info.protocol_version
+                return 0.0 if is_other or outcome.again is Again.NEGOTIATED else None
+            case Again.LISTED if tally.relist is not None:
+                # Once only: a server that always refuses its headers would otherwise be asked for ever.
+                relist, tally.relist = tally.relist, None
+                relist(wait)
+                return 0.0
+            case _:
+                pass
         # Others of the same tool get through meanwhile, so this one's turn will come:
         # its attempts begin anew.
-        takes_turns = _is_rate_limit(answer) and self._results_at.get(tally.what, 0.0) > tally.refused_at
+        is_rate_limit = outcome.again is Again.PAUSED
+        takes_turns = is_rate_limit and self._results_at.get(tally.what, 0.0) > tally.refused_at
         tally.failures = 1 if takes_turns else tally.failures + 1
         tally.refusals += 1
         tally.refused_at = time.monotonic()
         if tally.failures >= self._attempts or not isinstance(answer, Refusal) or not answer.is_transient:
             return None
-        # A gateway's 5xx may come after the request ran.
-        return backoff(tally.refusals, answer.retry_after) if repeatable or _is_rate_limit(answer) else None
+        return backoff(tally.refusals, answer.retry_after) if tally.repeatable or is_rate_limit else None
 
-    def _may_reopen(self, tally: _Tally, conversation: Conversation | None, wait: Wait, method: str) -> bool:
+    def _may_reopen(self, tally: _Tally, conversation: Conversation | None, wait: Wait) -> bool:
         """Counts a lost session. Returns False if too many were lost."""
         tally.losses += conversation is None or conversation.mark_lost()
         tally.lost = conversation or tally.lost
         if tally.losses >= self._attempts:
             return False
-        if method == "tools/call" and not self._reopen_sessions:
+        if tally.method == "tools/call" and not self._reopen_sessions:
             # Opened before the error is raised, so that the advice to call again holds.
             self._client.conversation(wait, instead_of=tally.lost)
             raise SessionLost(
@@ -564,37 +574,10 @@ class Requests:
         _logger.debug("the session was lost; a new one is opened")
         return True
 
-    def _still_stale(self, answer: Answer, losses: int) -> MCPError:
-        if not isinstance(answer, Refusal) or not answer.sent_session:
-            return error_from(answer, self._settings.authorization)
-        return SessionLost(
-            f"The server lost the session {losses} times during one call; it says: {describe_answer(answer)}",
-            fix="Try again later: it may be restarting. If several servers share the address, each session "
-            "has to stay with the one that opened it",
-        )
 
-
-def _says_lost(refusal: Refusal) -> bool:
-    """Whether a server refuses because it does not know the session of the request."""
-    error = refusal.error
-    if error is not None and error.code == messages.METHOD_NOT_FOUND:
-        return False  # some servers send 404 with it, which is about the method then
-    text = (refusal.excerpt if error is None else error.message).lower()
-    if error is not None and error.code == messages.INVALID_PARAMS:
-        # With 400 "session" may be the name of a parameter; with 404 a tool may be unknown.
-        return text in _LOST_MESSAGES or (refusal.status == 404 and "session" in text)
-    return (
-        refusal.status in {404, 410}
-        or any(words in text for words in _SESSION_WORDS.get(refusal.status, ()))
-        or (error is not None and _tells_of_loss(error))
+def _lost_again(answer: Answer, losses: int) -> SessionLost:
+    return SessionLost(
+        f"The server lost the session {losses} times during one call; it says: {describe_answer(answer)}",
+        fix="Try again later: it may be restarting. If several servers share the address, each session "
+        "has to stay with the one that opened it",
     )
-
-
-def _tells_of_loss(error: messages.RpcError) -> bool:
-    text = error.message.lower()
-    return text in _LOST_MESSAGES or (error.code in _SESSION_NOT_FOUND and "session" in text)
-
-
-def _is_rate_limit(answer: Answer) -> bool:
-    """Whether the server had too many requests, and did not handle this one (RFC 6585 §4)."""
-    return isinstance(answer, Refusal) and answer.status == 429

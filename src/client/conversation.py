@@ -52,6 +52,7 @@ from .protocol.negotiation import (
     era_of,
     read_server_info,
 )
+from .protocol.outcomes import Moment
 from .refusals import describe_answer, error_from
 from .transports.base import Call, Delivery, Step, Trace, Transport
 from .transports.mock import MockTransport
@@ -245,7 +246,7 @@ class Conversation:
             # Other errors come from the connection or the server, which then knows; what is no `MCPError`
             # is Ctrl-C or a fault of ours.
             is_end = isinstance(error, Canceled | TimedOut) or not isinstance(error, MCPError)
-            if is_end and not delivery.unsent:
+            if is_end and delivery.moment is not Moment.UNSENT:
                 self._cancel(request_id, error)
             raise
 
@@ -441,7 +442,7 @@ class _Connector:
                 answer = self._ask_once(action, delivery)
             except ConnectError:
                 # The server closed a kept connection just before the request arrived: send it again.
-                if not delivery.missed or attempt >= self._settings.limits.attempts:
+                if delivery.moment is not Moment.MISSED or attempt >= self._settings.limits.attempts:
                     raise
                 continue
             if (

@@ -38,8 +38,8 @@ _FIXES: Final[dict[int, str]] = {
     404: _PATH,
     405: _PATH,
     406: _TRANSPORT,
-    408: "Try again later",
-    409: "Another session may be open; try again",
+    408: "Ask whoever runs the server: it, or a proxy in front of it, gave up waiting",
+    409: "Another session may be open",
     413: "The arguments are too large for the server; send less at once",
     415: _TRANSPORT,
     421: "Use the host name that the server is configured for",
@@ -215,7 +215,7 @@ def http_error(refusal: Refusal) -> ConnectError:
     wait = f"; it asks to wait {refusal.retry_after:.0f} s" if refusal.retry_after is not None else ""
     fix = _FIXES.get(refusal.status)
     if fix is None:
-        fix = "Try again later, or ask whoever runs the server" if refusal.status >= 500 else _FIXES[400]
+        fix = "Ask whoever runs the server, or look into its log" if refusal.status >= 500 else _FIXES[400]
     return ConnectError(f"{_status(refusal.status)}{excerpt}{wait}", phase="http", fix=fix)
 
 

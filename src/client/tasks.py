@@ -13,7 +13,7 @@ import logging
 import math
 from typing import Any, Final, Protocol
 
-from ..types.errors import MCPError, ProtocolError, ServerError
+from ..types.errors import MCPError, OutcomeUnknown, ProtocolError, ServerError
 from .clock import Wait
 from .conversation import OnProgress, Progress, report
 from .protocol.messages import as_object, error_of
@@ -80,10 +80,10 @@ def call_as_task(
             polls += 1
             report_status(on_progress, task, polls)
         return send("tasks/result", {"taskId": task_id}, wait, repeatable=True)
-    except BaseException:
+    except BaseException as error:
         # A disconnect does not end a task, so it would go on working for nobody.
         cancel_task(send, task_id, wait.farewell())
-        raise
+        raise _of_begun(error, task) from None
 
 
 def report_status(on_progress: OnProgress | None, task: dict[str, Any], polls: int) -> None:
@@ -131,13 +131,20 @@ def finish_task(
             if task.get("status") == "input_required":
                 _answer(send, task_id, task, requests, wait, answered)
     except BaseException as error:
-        # The task exists, so the tool has begun; only an error that the server itself tells is a known end.
-        if isinstance(error, MCPError) and not isinstance(error, ServerError):
-            error.may_have_run = True
         if task.get("status") not in ("completed", "failed", "cancelled"):
             cancel_task(send, task_id, wait.farewell())
-        raise
+        raise _of_begun(error, task) from None
     return result
+
+
+def _of_begun(error: BaseException, task: dict[str, Any]) -> BaseException:
+    """The error of a call whose tool has begun, as its task exists: only a failed task has a known end."""
+    if isinstance(error, ServerError) and task.get("status") != "failed":
+        # The server refuses to tell of the task, which says nothing about the call.
+        return OutcomeUnknown(f"What became of the task is not known: {error.what}", fix=error.fix)
+    if isinstance(error, MCPError) and not isinstance(error, ServerError):
+        error.may_have_run = True
+    return error
 
 
 def _result(task: dict[str, Any]) -> dict[str, Any] | None:
@@ -157,9 +164,7 @@ def _result(task: dict[str, Any]) -> dict[str, Any] | None:
         case "cancelled":
             message = task.get("statusMessage")
             detail = f": {message[:200]}" if isinstance(message, str) else ""
-            raise ProtocolError(
-                f"The server canceled the task{detail}", fix="Look into the server's log, or call again"
-            )
+            raise ProtocolError(f"The server canceled the task{detail}", fix="Look into the server's log")
         case _:
             raise ProtocolError(f"The server's task has the status '{str(status)[:80]}' and no result")
 

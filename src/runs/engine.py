@@ -21,6 +21,7 @@ from ..audit.journal import Journal, MemoryJournal, SentCall, new_run_id
 from ..audit.record import CallRecord, CallStatus, content_digests, plan_digest, status_of, utc_text
 from ..audit.secrets import HiddenSecrets, SecretMarker, hidden_note
 from ..client.mcp_client import SessionPool
+from ..client.protocol.outcomes import MAY_HAVE_RUN
 from ..client.protocol.tools import ABSENT, blobs_in
 from ..types import errors
 from ..types.errors import ArgumentsInvalid, Canceled, MCPError, coded, kind_and_place
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
 _POLL_SECONDS: Final = 0.1
 _MOST_EDITS: Final = 20  # two hooks that undo each other would go on for ever
 _log = logging.getLogger(__name__)
-_CHECK: Final = "It may have been carried out: see at the server before it is made again."
 _UNKNOWN: Final = "The run ended before the call did; whether it did its work is not known"
 # The record of a call that has not ended. Its copies are completed: making one takes four times as long.
 _NOTHING_KNOWN: Final = CallRecord(run="", status=CallStatus.FAILED)
@@ -430,7 +430,7 @@ class CallInProgress:
         text = self._text_of(error)
         may_have_run = answer is not None or (isinstance(error, MCPError) and error.may_have_run)
         if may_have_run and status is CallStatus.FAILED and not self.may_repeat:
-            status, text = CallStatus.UNKNOWN, f"{text} {_CHECK}"
+            status, text = CallStatus.UNKNOWN, f"{text} {MAY_HAVE_RUN}"
         return self._outcome(error, answer, status=status, error=text)
 
     def abandoned(self) -> CallRecord:

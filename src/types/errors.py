@@ -88,8 +88,8 @@ class MCPError(Exception):
         tool: Name of the tool, or None.
         row: The row, or None.
         fix: The next step, or None.
-        may_have_run: Whether the tool may have done its work without a result: the request was sent, and
-            neither an answer nor a refusal came back.
+        may_have_run: Whether the tool may have done its work, although there is no result. The table *Was it
+            carried out?* in ``docs/errors.md`` says when.
     """
 
     CODE: ClassVar[str] = "KMCP-OTHER"

@@ -12,6 +12,7 @@ import pytest
 
 from knime_mcp.client.clock import Wait, backoff
 from knime_mcp.client.limits import LISTENING
+from knime_mcp.client.protocol.outcomes import Moment
 from knime_mcp.client.transports import http_channel
 from knime_mcp.client.transports.base import Delivery
 from knime_mcp.client.transports.connections import Connections, HttpConnection
@@ -369,7 +370,7 @@ def test_sending_is_not_silence_of_the_server():
         taker.join(30)
     assert taken[0] > size
     assert wait.resets
-    assert not delivery.unsent
+    assert delivery.moment is Moment.SENT
 
 
 def _request(size):
@@ -402,7 +403,7 @@ def test_what_follows_the_last_byte_of_a_request_is_not_undone_by_its_sending():
         connection.send(_request(1), b"x", wait, delivery)
         with pytest.raises(TimedOut):
             connection.receive(wait)
-    assert not delivery.unsent
+    assert delivery.moment is Moment.SENT
 
 
 def test_head_and_body_of_a_request_leave_together():
@@ -421,7 +422,7 @@ def test_an_answer_is_read_although_the_request_was_refused_midway():
     connections = Connections(lambda _: HttpConnection(ours))
     connection, status, headers = connections.exchange(_request(7), b"request", wait, delivery)
     assert status == 413
-    assert delivery.unsent
+    assert delivery.moment is Moment.UNSENT
     connections.give_back(connection, headers)
     assert ours.fileno() < 0  # the rest of the request may still be under way
     connections.close()
@@ -431,7 +432,7 @@ def test_an_answer_is_read_although_the_request_was_refused_midway():
 def test_what_is_kept_for_the_time_of_the_server_is_done_once_when_all_was_sent(size):
     ours, theirs = socket.socketpair()
     wait, seen = Wait(Timeouts()), []
-    delivery = Delivery(lambda: seen.append(delivery.unsent))
+    delivery = Delivery(lambda: seen.append(delivery.moment))
     with ours, theirs:
         taker = threading.Thread(target=_taken, args=(theirs, size))
         taker.start()
@@ -441,4 +442,4 @@ def test_what_is_kept_for_the_time_of_the_server_is_done_once_when_all_was_sent(
         assert connection.receive(wait)[0] == 200
         assert connection.chunk(wait) == b"12"
         taker.join(30)
-    assert seen == [False]
+    assert seen == [Moment.SENT]

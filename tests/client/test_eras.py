@@ -155,6 +155,18 @@ def test_a_server_that_was_downgraded_between_two_calls_is_asked_anew():
         assert client.server.protocol_version == LEGACY
 
 
+@pytest.mark.parametrize("status", [400, 404, 405])
+def test_a_refusal_by_a_server_of_the_same_revision_is_no_downgrade(status):
+    with (
+        ScriptedServer(modern(tools__call=http(status, "no"))) as server,
+        MCPClient(server.url) as client,
+        pytest.raises(ConnectError, match=str(status)),
+    ):
+        client.call_tool("echo")
+    assert server.methods.count("tools/call") == 1
+    assert server.methods.count("server/discover") == 2
+
+
 def test_a_version_that_the_server_no_longer_speaks_is_negotiated_again():
     script = modern(
         tools__call=[rpc_error(-32022, data={"supported": [MODERN]}, status=400), rpc(text("ok"))]

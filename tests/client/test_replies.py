@@ -268,7 +268,8 @@ def test_a_stream_that_ends_after_the_reply_leaves_its_connection_usable():
     ],
 )
 def test_a_lost_session_is_opened_anew_without_the_old_id(lost):
-    script = legacy(tools__call=[lost, rpc(text("again"))])
+    """The server refuses whatever belongs to the session that it no longer knows."""
+    script = legacy(tools__call=[lost, rpc(text("again"))], tools__list=lost)
     script["initialize"] = [initialize(session="s-1"), initialize(session="s-2")]
     with ScriptedServer(script) as server, MCPClient(server.url) as client:
         assert client.call_tool("echo").text == "again"
@@ -278,6 +279,17 @@ def test_a_lost_session_is_opened_anew_without_the_old_id(lost):
         assert server.named("tools/call")[-1].headers["mcp-session-id"] == "s-2"
     assert server.methods.count("server/discover") == 1
     assert first.json["id"] != 0
+
+
+@pytest.mark.parametrize("code", [-32001, -32002, -32005, -32602, -32603])
+def test_a_tool_s_own_error_about_a_session_loses_none(code):
+    """Such as a shop's, whose tool may have been carried out: a listing goes on in the same session."""
+    script = legacy(session="s", tools__call=rpc_error(code, "Session expired: server not initialized"))
+    with ScriptedServer(script) as server, MCPClient(server.url) as client:
+        with pytest.raises(ServerError, match="Session expired"):
+            client.call_tool("echo")
+        assert len(client.list_tools()) == 1
+    assert server.methods.count("tools/call") == server.methods.count("initialize") == 1
 
 
 def test_calls_are_not_sent_again_where_that_was_ruled_out():

@@ -5,10 +5,10 @@ import time
 
 import pytest
 
-from knime_mcp.tools import MCPClient
-from knime_mcp.types.errors import Canceled, ProtocolError, ServerError, TimedOut
+from knime_mcp.tools import Limits, MCPClient
+from knime_mcp.types.errors import Canceled, MCPError, ProtocolError, ServerError, TimedOut
 from tests.client.child_servers import in_background
-from tests.support.scripted_server import ScriptedServer, initialize, legacy, rpc, rpc_error, text, tool
+from tests.support.scripted_server import ScriptedServer, http, initialize, legacy, rpc, rpc_error, text, tool
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.quick
@@ -118,6 +118,31 @@ def test_a_plain_tool_that_is_refused_is_not_called_again():
     ):
         client.call_tool("plain")
     assert len(server.named("tools/call")) == 1
+
+
+@pytest.mark.parametrize("refused", ["tasks/get", "tasks/result"])
+@pytest.mark.parametrize(
+    "answer", [rpc_error(-32602, "Task not found"), rpc_error(-32603, "no"), http(404), http(503), rpc(7)]
+)
+def test_a_task_that_the_server_does_not_tell_of_may_have_run(refused, answer):
+    with (
+        ScriptedServer(script(**{refused: answer})) as server,
+        MCPClient(server.url, limits=Limits(attempts=1)) as client,
+    ):
+        client.list_tools()
+        with pytest.raises(MCPError) as caught:
+            client.call_tool("research")
+    assert caught.value.may_have_run
+    assert server.methods.count("tools/call") == 1
+
+
+def test_a_task_that_failed_has_the_tool_s_own_error():
+    replies = script(**{"tasks/get": rpc(task("failed")), "tasks/result": rpc_error(-32603, "sold out")})
+    with ScriptedServer(replies) as server, MCPClient(server.url) as client:
+        client.list_tools()
+        with pytest.raises(ServerError, match="sold out") as caught:
+            client.call_tool("research")
+    assert not caught.value.may_have_run
 
 
 def test_a_plain_tool_that_fails_is_not_called_again():

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from knime_mcp.tools import Limits, MCPClient, Timeouts
-from knime_mcp.types.errors import Canceled, ProtocolError, ServerError, TimedOut
+from knime_mcp.types.errors import Canceled, OutcomeUnknown, ProtocolError, ServerError, TimedOut
 from tests.support.scripted_server import ScriptedServer, modern, rpc, rpc_error, text
 
 pytestmark = pytest.mark.quick
@@ -180,11 +180,12 @@ def test_an_outage_during_a_poll_is_waited_for():
     assert len(server.named("tools/call")) == 1
 
 
-def test_an_expired_task_is_the_server_s_error():
-    replies = {**script(), "tasks/get": rpc_error(-32602, "Task has expired", status=400)}
+@pytest.mark.parametrize("words", ["Task has expired", "tool research not found"])
+def test_a_server_that_does_not_tell_of_a_task_any_more_has_begun_it(words):
+    replies = {**script(), "tasks/get": rpc_error(-32602, words, status=400)}
     with (
         ScriptedServer(replies) as server,
         MCPClient(server.url) as client,
-        pytest.raises(ServerError, match="expired"),
+        pytest.raises(OutcomeUnknown, match=words),
     ):
         client.call_tool("research")

@@ -30,6 +30,7 @@ from ..protocol.messages import (
     is_response,
 )
 from ..protocol.negotiation import Era, TransportKind, era_of
+from ..protocol.outcomes import Moment
 
 _logger = logging.getLogger(__name__)
 _ANSWERING: Final = Timeouts(connect=10, idle=10, total=10)
@@ -62,17 +63,14 @@ Trace = Callable[[Step], None]
 
 @dataclass(slots=True, eq=False)
 class Delivery:
-    """What is known about one attempt to bring a request to the server: whether it may be sent again.
+    """What is known about one attempt to bring a request to the server.
 
     Transports note it here, `calling.Requests` reads it.
     """
 
     # called in the thread of the request as soon as the server is busy with it
     on_sent: Callable[[], None] | None = None
-    # True until the whole request may have been sent: before that it surely did not run. True again when it
-    # is sent anew after a redirect or login, as a refused request did not run.
-    unsent: bool = True
-    missed: bool = False  # the server probably closed the kept connection before the request arrived
+    moment: Moment = Moment.UNSENT
     # ends the exchange from another thread, once the request is sent
     interrupt: Callable[[], None] | None = None
 

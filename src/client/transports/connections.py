@@ -24,6 +24,7 @@ from ...system import is_ready
 from ...types.errors import ConnectError
 from ..clock import Wait
 from ..network import Dialer, Proxy, shut_down
+from ..protocol.outcomes import Moment
 from .base import Delivery, client_closed
 
 _READ_BYTES: Final = 64 * 1024
@@ -83,7 +84,7 @@ class HttpConnection:
             raise BrokenConnection from None
         delivery.interrupt = self.shut_down
         # From here on the server may have read the whole request.
-        delivery.unsent = False
+        delivery.moment = Moment.SENT
         if delivery.on_sent is not None:
             delivery.on_sent()
 
@@ -270,7 +271,7 @@ class Connections:
             status, headers, _ = connection.receive(wait)
         except BaseException as error:
             if idle_since is not None and isinstance(error, BrokenConnection) and error.fault is None:
-                delivery.missed = True
+                delivery.moment = Moment.MISSED
                 self._note_close(idle_since)
             self._drop(connection)
             raise

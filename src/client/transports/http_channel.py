@@ -28,6 +28,7 @@ from ..clock import Wait
 from ..limits import Limits, Timeouts, exceeded
 from ..network import Dialer, NetworkSettings, is_usable, may_follow, resolved
 from ..protocol.messages import Refusal, ValueCounter, as_object, decode, error_of
+from ..protocol.outcomes import Moment
 from ..protocol.tools import format_size
 from ..refusals import parse_retry_after
 from .base import Delivery, Step, Trace, client_closed
@@ -161,13 +162,17 @@ class HttpChannel:
             if reply.status in {301, 302, 303, 307, 308}:
                 location = reply.headers.get("location")
                 reply.close()
+                if reply.status in {307, 308}:
+                    delivery.moment = Moment.REFUSED
                 redirects += 1
                 target = self._redirected(method, target, reply.status, location, redirects)
                 continue
-            if reply.status in {401, 403} and logins and self._renewed(reply, wait):
-                logins -= 1
-                wait.reset_idle()  # the time of a login does not count as silence of the server
-                continue
+            if reply.status in {401, 403}:
+                delivery.moment = Moment.REFUSED
+                if logins and self._renewed(reply, wait):
+                    logins -= 1
+                    wait.reset_idle()  # the time of a login does not count as silence of the server
+                    continue
             if target != self.url == url and reply.is_message:
                 self.url = target  # later requests go there directly, as an MCP server answered there
             elif not reply.is_success:
@@ -199,7 +204,7 @@ class HttpChannel:
         delivery: Delivery,
     ) -> "Reply":
         """Sends one request and returns its reply, without following redirects or renewing a login."""
-        delivery.unsent, delivery.missed = True, False
+        delivery.moment = Moment.UNSENT
         sent = [*self._base, *headers]
         if self._authorization is not None:
             sent.extend(self._authorization.headers(wait.is_over).items())
@@ -257,7 +262,7 @@ class HttpChannel:
         return ConnectError(
             "The server closed the connection before it replied",
             phase="http",
-            fix="Try again; look into the server's log, and check that http:// or https:// is right",
+            fix="Look into the server's log, and check that http:// or https:// is right",
         )
 
     def _open_connections(self, url: str) -> Connections:

@@ -17,6 +17,7 @@ from ..network import origin_of, resolved
 from ..protocol.events import Event, iter_events, read_event
 from ..protocol.messages import Answer, Refusal, Response
 from ..protocol.negotiation import TransportKind
+from ..protocol.outcomes import Moment
 from .base import AnswerQueue, Call, Delivery, Inbox, Pending, PendingCalls, Transport, client_closed, id_of
 from .http_channel import EVENTS, HttpChannel, Reply
 from .streamable_http import GET_STREAM
@@ -69,7 +70,7 @@ class LegacySse(Transport):
                     reply.close()
                     raise
         except TimedOut as error:
-            if error.kind == "connect" and not delivery.unsent:
+            if error.kind == "connect" and delivery.moment is not Moment.UNSENT:
                 error.what = f"No event within {wait.timeouts.connect:g} s; a proxy may hold the stream back"
             raise
         self._reply = reply
@@ -143,7 +144,8 @@ class LegacySse(Transport):
             refusal = self._post(call.body, call.headers.items(), pending.wait, delivery=call.delivery)
         except (ConnectError, TimedOut):
             # The reader thread may be handling the reply at this moment.
-            if call.delivery.unsent or not pending.done.wait(_AT_THIS_MOMENT) or pending.message is None:
+            is_sent = call.delivery.moment is not Moment.UNSENT
+            if not is_sent or not pending.done.wait(_AT_THIS_MOMENT) or pending.message is None:
                 raise
             refusal = None
         if pending.message is None:

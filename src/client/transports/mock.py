@@ -16,6 +16,7 @@ from ..protocol.messages import (
     result_response,
 )
 from ..protocol.negotiation import LATEST_MODERN, TransportKind
+from ..protocol.outcomes import Moment
 from .base import Call, Inbox, Transport
 
 _SERVER: Final[dict[str, Any]] = {"supportedVersions": [LATEST_MODERN], "capabilities": {"tools": {}}}
@@ -51,7 +52,7 @@ class MockTransport(Transport):
 
     def request(self, call: Call, wait: Wait, inbox: Inbox) -> Answer:  # noqa: ARG002
         wait.look()
-        call.delivery.unsent = False
+        call.delivery.moment = Moment.SENT
         if call.delivery.on_sent is not None:
             call.delivery.on_sent()
         # Through JSON both ways, so that a test finds what could not be sent.

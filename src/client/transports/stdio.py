@@ -18,6 +18,7 @@ from ..clock import Wait
 from ..limits import Limits, exceeded
 from ..protocol.messages import Answer, Message, Response, ValueCounter, decode, encode
 from ..protocol.negotiation import TransportKind
+from ..protocol.outcomes import Moment
 from .base import Call, Inbox, Pending, PendingCalls, Step, Trace, Transport, id_of
 from .stdio_process import StdioProcess
 from .stdio_server import StdioServer
@@ -93,7 +94,7 @@ class StdioTransport(Transport):
             stream.calls.remove(call.id)
             # What can still be withdrawn was not written, so the call surely did not run.
             if not outgoing.withdraw():
-                call.delivery.unsent = False
+                call.delivery.moment = Moment.SENT
         if pending.message is not None:
             return Response(pending.message, body=pending.body)
         assert pending.error is not None

@@ -34,6 +34,7 @@ from ..protocol.messages import (
     messages_of,
 )
 from ..protocol.negotiation import BATCH_VERSIONS, Era, TransportKind, era_of
+from ..protocol.outcomes import Moment
 from .base import QUESTION, AnswerQueue, Call, Delivery, Inbox, Transport
 from .http_channel import EVENTS, HttpChannel, Reply
 
@@ -156,7 +157,7 @@ class StreamableHttp(Transport):
                 body = reply.read_json()
                 message = self._only_message(decode(body, values=self._limits.values), call, inbox)
                 if answers_another(message, call.id):
-                    call.delivery.missed = True  # the reply was sent before this request arrived
+                    call.delivery.moment = Moment.MISSED  # the reply was sent before this request arrived
                     raise ConnectError("The server sent the reply to another request", phase="http", fix=_FIX)
                 return Response(message, reply.headers, body)
             if reply.media_type != EVENTS:

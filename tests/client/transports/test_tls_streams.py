@@ -10,6 +10,7 @@ import trustme
 
 from knime_mcp.client.clock import Wait
 from knime_mcp.client.network import Dialer
+from knime_mcp.client.protocol.outcomes import Moment
 from knime_mcp.client.transports.base import Delivery
 from knime_mcp.client.transports.connections import HttpConnection
 from knime_mcp.tools import NetworkSettings, Timeouts
@@ -59,4 +60,4 @@ def test_what_goes_out_comes_back(authority, version, size):
     server.join(30)
     connection.close()
     assert back == sent
-    assert not delivery.unsent
+    assert delivery.moment is Moment.SENT
