@@ -87,6 +87,7 @@ def stored(folder: Path) -> Iterator[tuple[str, bytes]]:
         yield from _lines("journal of a reader", _reader(folder / "reader"), PASSING_CALLS)
         key = {"public": str(KEY.public), "made": KEY.made, "private": base64.b64encode(KEY.private).decode()}
         (folder / "keys.json").write_text(json.dumps({"keys": [key]}))
+        (folder / "keys.json").chmod(0o600)
         with Journal(folder / "signed.jsonl", run="r1") as journal:
             journal.append(_record())
         yield from _lines("signed journal", journal.path, PASSING)
