@@ -81,7 +81,6 @@ _COMMANDS: Final[Mapping[str, str | _Group]] = {
             "eval": "graph_testing:evaluate_expression",
             "show": "graph_commands:show",
             "studio": "graph_editing:studio",
-            "lsp": "graph_editing:lsp",
             "serve": "graph_commands:serve",
             "toolkit": "graph_editing:toolkit",
         },
