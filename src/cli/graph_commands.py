@@ -121,19 +121,16 @@ def check(
     Example: knime-mcp graph check tools.yaml --online
     """
     from ..graph.document_loading import check_document
-    from ..graph.graph_cases import known_from_file
     from ..yaml_text import Severity, sorted_problems
 
-    called = known_from_file(file)
-    checked = check_document(file, dialect=dialect, mcp_file=mcp, environ=os.environ, called=called)
+    checked = check_document(file, dialect=dialect, mcp_file=mcp, environ=os.environ)
     problems = checked.problems
     if online and checked.document is not None:
         from ..graph.online_checks import check_online
 
         asked = check_online(checked.document)
         # Once more, with what is known now of the outputs that expressions read.
-        called |= asked.tools
-        checked = check_document(file, dialect=dialect, mcp_file=mcp, environ=os.environ, called=called)
+        checked = check_document(file, dialect=dialect, mcp_file=mcp, environ=os.environ, called=asked.tools)
         problems = sorted_problems([*checked.problems, *asked.problems])
     errors = sum(problem.severity is Severity.ERROR for problem in problems)
     warnings = len(problems) - errors
@@ -364,6 +361,8 @@ class _Printer:
             text = _lines(value) if isinstance(value, str) else _short(self._secrets.shown(json_value(value)))
             note(f"       {name + ':':<11} {text}")
         note(f"       output:     {_short(shown['output']) if 'output' in shown else 'nothing'}")
+        if record.nothing:
+            note(f"       nothing at: {', '.join(record.nothing)}")
         if record.error is not None:
             note(f"       error:      {self._secrets.text(record.error)}")
 

@@ -32,6 +32,7 @@ from .graph_model import (
     TransformNode,
     compiled,
     evaluated,
+    nothing_found_by,
     type_name,
     with_defaults,
 )
@@ -225,6 +226,7 @@ class GraphExecutor:
         hook = run.hooks.on_node_complete
         # The context before this output, copied only for a hook: it is large, and changes in the next line.
         seen = line.view.context if hook is None else dict(line.view.context)
+        record.nothing = nothing_found_by(node, seen)
         line.view.add(record)
         if hook is not None:
             hook(record, node, seen)

@@ -23,12 +23,10 @@ from .expressions import Bounds, ExpressionError, evaluate
 from .expressions.evaluation_limits import DEFAULT_SECONDS
 from .expressions.javascript import UNDEFINED, json_value
 from .graph_model import McpNode, ToolNode
-from .node_shapes import CalledTool
 from .run_control import Hooks, RunError
-from .server_calls import output_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from ..audit.secrets import SecretMarker
@@ -163,25 +161,6 @@ def cases_in(file: Path) -> tuple[GraphCase, ...]:
     except (ValueError, RecursionError) as error:
         raise SettingInvalid(f"{file} cannot be read: {why_no_json(error)}", setting="cases") from None
     return read_cases(parsed, str(file))
-
-
-def known_from_file(document: Path | None) -> dict[tuple[str, str], CalledTool]:
-    """What the cases beside a document tell, see `known_from`; nothing if there are none.
-
-    Raises:
-        SettingInvalid: The file of the cases cannot be read.
-    """
-    return {} if document is None else known_from(cases_in(cases_file(document)))
-
-
-def known_from(cases: Iterable[GraphCase]) -> dict[tuple[str, str], CalledTool]:
-    """What recorded replies tell of the tools on servers: the outputs that nodes had from them."""
-    outputs: dict[tuple[str, str], list[Any]] = {}
-    for call in (call for case in cases for call in case.calls if call.result is not None):
-        reply = CallToolResult.from_raw(call.result or {}, null_is_absent=True)
-        if not reply.is_error and (output := output_of(reply)) is not UNDEFINED:
-            outputs.setdefault((call.server, call.tool), []).append(output)
-    return {tool: CalledTool(outputs=tuple(found)) for tool, found in outputs.items()}
 
 
 def _keys(kind: type) -> set[str]:

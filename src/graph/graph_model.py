@@ -16,9 +16,11 @@ from ..types.errors import MCPError
 from ..types.texts import compact_json
 from ..yaml_text import Position, as_mapping
 from .expressions.javascript import json_value
+from .expressions.json_logic import vars_of
+from .expressions.plain_paths import nothing_found
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from ..yaml_text import Problem
@@ -238,6 +240,34 @@ def evaluated(node: Node) -> tuple[tuple[str, Any], ...]:
             )
         case EntryNode() | ExitNode() | ParallelNode():
             return ()
+
+
+def nothing_found_by(node: Node, context: Mapping[str, Any]) -> list[str]:
+    """The paths in a node's expressions that lead nowhere in a context."""
+    match node:
+        case TransformNode():
+            texts = [node.expression.text]
+        case ForEachNode():
+            texts = [node.items.text]
+        case McpNode() | ToolNode():
+            texts = list(_expressions(node.args))
+        case SwitchNode() if not node.standard:
+            texts = [text for condition in node.conditions for text in vars_of(condition.rule)]
+        case _:
+            return []
+    return list(dict.fromkeys(path for text in texts for path in nothing_found(text, context)))
+
+
+def _expressions(template: Template) -> Iterator[str]:
+    match template:
+        case Expression():
+            yield template.text
+        case dict() | list():
+            inner = cast("dict[str, Any]", template)
+            for value in inner.values() if isinstance(template, dict) else inner:
+                yield from _expressions(value)
+        case _:
+            pass
 
 
 def exits(node: Node) -> tuple[tuple[str, str], ...]:

@@ -11,7 +11,7 @@ from ..client.validation.argument_schemas import properties_in
 from ..types.errors import MCPError, SettingInvalid
 from ..yaml_text import Problem, Severity, as_list, as_mapping, did_you_mean, one_of
 from .graph_model import Expression, InvalidExpression, McpNode
-from .node_shapes import CalledTool
+from .known_fields import CalledTool, wrong_names
 from .server_configs import client_for
 
 if TYPE_CHECKING:
@@ -105,24 +105,15 @@ def _call(node: McpNode, tools: Mapping[str, ToolDefinition]) -> list[Problem]:
         return [_problem(message, _at(node, "tool"), Severity.ERROR, fix)]
     if isinstance(node.args, Expression | InvalidExpression):
         return []  # the expression makes all arguments
-    args = as_mapping(node.args)
     schema = as_mapping(tool.input_schema)
-    properties = properties_in(schema, schema)
+    refused = schema.get("additionalProperties") is False
     problems: list[Problem] = []
-    for name in as_list(schema.get("required")):
-        if name not in args:
-            message = f'Node "{node.id}": the tool "{node.tool}" requires the argument "{name}"'
-            problems.append(_problem(message, _at(node, "args"), Severity.ERROR))
-    for name, value in args.items():
-        if name not in properties:
-            # A schema without any properties says nothing of the arguments.
-            if schema.get("additionalProperties", True) is False or properties:
-                fix = did_you_mean(name, properties)
-                refused = schema.get("additionalProperties") is False
-                message = f'Node "{node.id}": the tool "{node.tool}" has no argument "{name}"'
-                severity = Severity.ERROR if refused else Severity.WARNING
-                problems.append(_problem(message, _at(node, "args", name), severity, fix))
-        elif _is_literal(value) and (wrong := _violation(properties[name], value)) is not None:
+    for keys, message, fix in wrong_names(node, schema):
+        severity = Severity.ERROR if refused or keys == ("args",) else Severity.WARNING
+        problems.append(_problem(f'Node "{node.id}": {message}', _at(node, *keys), severity, fix))
+    properties = properties_in(schema, schema)
+    for name, value in as_mapping(node.args).items():
+        if name in properties and _is_literal(value) and (wrong := _violation(properties[name], value)):
             message = f'Node "{node.id}": the argument "{name}" of the tool "{node.tool}": {wrong}'
             problems.append(_problem(message, _at(node, "args", name), Severity.ERROR))
     return problems

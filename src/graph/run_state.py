@@ -56,6 +56,7 @@ class NodeRecord:
         attempts: The number of attempts of a call.
         content: The blocks of a call's result, as they came.
         lost: Those of them that the output does not have.
+        nothing: The paths in its expressions that found nothing.
         tool: The document's tool of whose graph it is a node.
         called: The document's tool that it calls, or None.
         marked: The output for expressions, from `marked`; None for `UNDEFINED`. Set when the node ends.
@@ -74,6 +75,7 @@ class NodeRecord:
     attempts: int = 0
     content: list[Any] = field(default_factory=list[Any])
     lost: list[Any] = field(default_factory=list[Any])
+    nothing: list[str] = field(default_factory=list[str])
     tool: GraphTool | None = field(default=None, repr=False, compare=False)
     called: GraphTool | None = field(default=None, repr=False, compare=False)
     marked: Any = None
@@ -112,6 +114,7 @@ class NodeRecord:
             "input": self.input,
             "output": self.output,
             "content": self.content if self.lost else UNDEFINED,
+            "foundNothing": self.nothing or UNDEFINED,
             "startTime": round(self.start_time, 3),
             "endTime": None if self.end_time is None else round(self.end_time, 3),
             "duration": None if self.duration is None else round(self.duration, 3),

@@ -28,7 +28,7 @@ from .executor import violation
 from .expressions import UNDEFINED, Bounds, evaluate
 from .expressions.javascript import json_value, truthy
 from .expressions.json_logic import apply
-from .graph_cases import cases_file, cases_in, known_from, run_case
+from .graph_cases import cases_file, cases_in, run_case
 from .graph_model import compiled
 from .graph_service import HISTORY_KEY, GraphService
 from .server_configs import client_for
@@ -152,7 +152,6 @@ class Toolkit:
     ) -> None:
         self._desk = Desk(file, dialect=dialect, mcp_file=mcp_file)
         self._cases_file = cases_file(file)
-        self._desk.learn(known_from(cases_in(self._cases_file)))
         self._run = run
         self._lock = threading.Lock()
         self._saved: list[str] = []  # the text after each change that can be undone
