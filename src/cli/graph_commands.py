@@ -27,7 +27,6 @@ from .files import (
     writing,
 )
 from .graph_questions import ApproveOption, DenyOption, approver
-from .graph_resuming import Interrupted, RepeatOption, RunOption
 from .mcpgraph import DialectChoice, serve_document
 from .serving import LogLevel, check_exposure
 from .shared_options import GuardOption, HostOption, HttpOption, LogLevelOption
@@ -42,7 +41,6 @@ if TYPE_CHECKING:
 
 
 _LONGEST = 2000
-_ONE_JOURNAL = "--resume goes on in the journal that it names: leave out --audit."
 _EXAMPLE = '{"name": "value"}'
 _JSON_BEGINS = ("{", "[", '"', "@")
 
@@ -212,9 +210,7 @@ def show(
 @needs_graph
 def run(
     file: FileArgument,
-    tool: Annotated[
-        str | None, typer.Argument(metavar="TOOL", help="The tool of the document.", show_default=False)
-    ] = None,
+    tool: Annotated[str, typer.Argument(metavar="TOOL", help="The tool of the document.")],
     arguments: Annotated[
         list[str] | None,
         typer.Argument(
@@ -234,15 +230,6 @@ def run(
     mcp: McpFileOption = None,
     dialect: DialectOption = DialectChoice.AUTO,
     audit: AuditOption = None,
-    resume: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE.jsonl",
-            help="Go on with the run that this journal has interrupted. TOOL and arguments may be left out.",
-        ),
-    ] = None,
-    run_id: RunOption = None,
-    repeat_unknown: RepeatOption = False,
     approve: ApproveOption = None,
     deny: DenyOption = None,
     validate: ValidateOption = True,
@@ -255,22 +242,10 @@ def run(
     """
     check_output(save_run)
     check_journal(audit)
-    if resume is not None and audit is not None:
-        raise UsageError(_ONE_JOURNAL)
-    if resume is None and (run_id is not None or repeat_unknown):
-        raise UsageError("--run and --repeat-unknown go with --resume.")
     from ..graph.document_loading import load_document
 
     document = load_document(file, dialect=dialect, mcp_file=mcp)
-    interrupted = None
-    if resume is not None:
-        interrupted = Interrupted.read(resume, run_id, repeat_unknown=repeat_unknown)
-        tool = tool or interrupted.earlier.tool
-    if tool is None:
-        raise UsageError(f"Which tool? Write its name after the file. {_tools_of(document)}")
     values = given_arguments(arguments or [], document.tool(tool))
-    if interrupted is not None:
-        values = interrupted.arguments(document, tool, values, secret_argument or ())
     with ExitStack() as stack:
         interrupt = stack.enter_context(Interrupt())
         from ..graph.api import McpGraphApi, spans_from_environment
@@ -280,8 +255,7 @@ def run(
         if spans is not None:
             stack.callback(spans.close)
         about = f"knime-mcp graph run {file.name} {tool}"
-        after = None if interrupted is None else interrupted.content.chain
-        run = stack.enter_context(recorded_run(audit or resume, about=about, after=after))
+        run = stack.enter_context(recorded_run(audit, about=about))
         api = stack.enter_context(
             McpGraphApi(
                 document, run=run, spans=spans, check_schemas=validate, secret_arguments=secret_argument or ()
@@ -301,8 +275,7 @@ def run(
             else None,
         )
         try:
-            durable = interrupted.durable(api, run, values) if interrupted and run else None
-            result = api.executor.run(tool, values, hooks=hooks, is_canceled=interrupt, durable=durable)
+            result = api.executor.run(tool, values, hooks=hooks, is_canceled=interrupt)
         except RunError as error:
             message = secrets.text(error.sentence)
             _save(save_run, secrets, tool, shown, error.history, error=message)
@@ -311,8 +284,6 @@ def run(
             # The block ends without an exception, and would be on record as complete.
             if run is not None:
                 run.close("canceled" if is_stopped else "failed")
-                if is_stopped:
-                    note(f"Go on with: --resume {audit or resume}")
             return ExitCode.CANCELED if is_stopped else ExitCode.FAILED
         _save(save_run, secrets, tool, shown, result.history, result=result.result)
         _print_result(tool, result.result, secrets)
@@ -431,14 +402,6 @@ def serve(
     mcp: McpFileOption = None,
     dialect: DialectOption = DialectChoice.AUTO,
     audit: AuditOption = None,
-    resume: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE.jsonl",
-            help="Like --audit; and calls that name their runs ('knime-mcp/run' in _meta) go on with those"
-            " that were interrupted.",
-        ),
-    ] = None,
     secret_argument: SecretArgumentOption = None,
     reload: Annotated[bool, typer.Option(help="Apply changes of the document while it is served.")] = True,
     validate: ValidateOption = True,
@@ -457,8 +420,6 @@ def serve(
     Example: knime-mcp graph serve tools.yaml --http 8080
     """
     what = "call these tools, with the rights of this program and the credentials of its servers"
-    if resume is not None and audit is not None:
-        raise UsageError(_ONE_JOURNAL)
     check_exposure(host, what, http=http, keys=keys_file, unprotected=unprotected)
     return serve_document(
         file,
@@ -467,7 +428,6 @@ def serve(
         mcp=mcp,
         dialect=dialect,
         audit=audit,
-        resume=resume,
         secret_arguments=secret_argument or (),
         reload=reload,
         validate=validate,

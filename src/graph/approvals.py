@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ..client.protocol.messages import RpcError
-from ..client.protocol.tools import ABSENT
 from ..types.texts import compact_json
 from ..yaml_text import as_mapping
 from .expressions.javascript import UNDEFINED, truthy
@@ -72,11 +71,6 @@ def decided(node: ApproveNode, line: NodeSequence, record: NodeRecord) -> dict[s
     record.input = "" if message is UNDEFINED else message
     text = record.input if isinstance(record.input, str) else compact_json(record.input)
     run = line.run
-    if (
-        run.durable is not None
-        and (known := run.durable.recorded(record.place, "decision", run)) is not ABSENT
-    ):
-        return known
     ask = run.hooks.approve or _client_that(run.hooks.client)
     if ask is None:
         raise RunError(
@@ -89,8 +83,6 @@ def decided(node: ApproveNode, line: NodeSequence, record: NodeRecord) -> dict[s
     with run.clock.stopped():
         decision = ask(Question(node=node.id, message=text, is_stopped=line.is_stopped))
     if decision is not None:
-        if run.durable is not None:
-            run.durable.keep(record.place, "decision", decision.to_json(), run)
         return decision.to_json()
     # Whoever stopped the run wants to read that, not that nobody has decided.
     if line.is_stopped():

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from ..client.mcp_client import Progress
     from ..stdio.session import Handler, RequestingClient
     from .api import McpGraphApi
-    from .durable_runs import DurableRun, KeptRuns
     from .executor import GraphExecutor, RunResult
     from .graph_model import GraphTool, Node
     from .published import PublishedTool
@@ -48,12 +47,6 @@ _log = logging.getLogger(__name__)
 
 HISTORY_KEY: Final = "knime-mcp/history"
 """Key in ``_meta``: true in a call requests the history, which is the value of this key in the result."""
-
-RUN_KEY: Final = "knime-mcp/run"
-"""Key in ``_meta`` of a call: a name for its run, with which the client can go on after an interruption."""
-
-REPEAT_KEY: Final = "knime-mcp/repeat-unknown"
-"""Key in ``_meta`` beside `RUN_KEY`: true to make calls again of which nobody knows what came of them."""
 
 ANSWER_SECONDS: Final = 3600.0
 """Time in which a client has to answer; calls that wait longer end."""
@@ -70,10 +63,7 @@ class GraphService:
     replaced.
     """
 
-    def __init__(
-        self, api: McpGraphApi, *, output_schemas: bool = True, kept: KeptRuns | None = None
-    ) -> None:
-        self._kept = kept
+    def __init__(self, api: McpGraphApi, *, output_schemas: bool = True) -> None:
         self._output_schemas = output_schemas
         self._used_changed = threading.Condition()
         self._used_by: Counter[McpGraphApi] = Counter()
@@ -166,10 +156,8 @@ class GraphService:
     async def call(self, asked: RequestedCall, report: Report | None = None) -> dict[str, Any]:
         """Runs a tool, and reports progress if asked for; canceling the coroutine ends the run."""
         if report is None:
-            # In the event loop itself: handing it to a thread takes as long as such a run. One with a name
-            # writes into its journal, so it is no quick one.
-            is_named = RUN_KEY in asked.meta
-            quick = None if is_named else self._quick_runs.run(asked.tool, asked.arguments)
+            # In the event loop itself: handing it to a thread takes as long as such a run.
+            quick = self._quick_runs.run(asked.tool, asked.arguments)
             return await self._run(asked, None) if quick is None else _answer(asked, quick, self._api)
         async with anyio.create_task_group() as group:
             reporter = _Reporter(self._api.secrets_of(asked.tool, asked.arguments))
@@ -197,10 +185,9 @@ class GraphService:
                     if api.published is not None and api.document.tool(asked.tool) is None:
                         tool = api.published.tool(asked.tool)
                         return _passed_on(asked, tool, api, hooks, reporter, is_canceled)
-                    with self._durable(asked, api) as (arguments, durable):
-                        result = api.executor.run(
-                            asked.tool, arguments, hooks=hooks, is_canceled=is_canceled, durable=durable
-                        )
+                    result = api.executor.run(
+                        asked.tool, asked.arguments, hooks=hooks, is_canceled=is_canceled
+                    )
                     return _answer(asked, result, api)
                 except RunError as error:
                     return _failure(asked, error, api)
@@ -216,27 +203,6 @@ class GraphService:
             # The thread cannot be stopped: the run looks at this between nodes and while it waits.
             canceled.set()
             raise
-
-    @contextmanager
-    def _durable(
-        self, asked: RequestedCall, api: McpGraphApi
-    ) -> Generator[tuple[Mapping[str, Any] | None, DurableRun | None]]:
-        """The run to which the client gave a name, and its arguments; other runs are noted by themselves."""
-        name = asked.meta.get(RUN_KEY)
-        if name is None:
-            yield asked.arguments, None
-            return
-        if self._kept is None:
-            raise RunError(
-                "This server does not go on with runs, so they have no names",
-                kind="resume",
-                fix="Start it with: graph serve --resume FILE.jsonl",
-            )
-        repeat = asked.meta.get(REPEAT_KEY) is True
-        with self._kept.named(
-            api, str(name), asked.tool, asked.arguments or {}, repeat_unknown=repeat
-        ) as begun:
-            yield begun
 
     @contextmanager
     def _used(self) -> Generator[McpGraphApi]:

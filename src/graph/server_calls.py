@@ -56,13 +56,12 @@ DEFAULT_TIMEOUT: Final = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerCall:
-    """A call of a server's tool for a run, by its node at `place`; the timeout is in seconds."""
+    """A call of a server's tool for a run; the timeout is in seconds."""
 
     server: str
     tool: str
     arguments: dict[str, Any]
     run: RunState
-    place: str = ""
     timeout: float
     on_progress: Callable[[Progress], None] | None
     is_canceled: Callable[[], bool]
@@ -109,9 +108,6 @@ def call_node(node: McpNode, record: NodeRecord, line: NodeSequence, call: CallT
             tell(node, progress.message or f"{progress.progress:g}{share}")
 
     timeout = max(min(node.timeout or DEFAULT_TIMEOUT, run.left), 0.001)
-    kept = ABSENT if run.durable is None else run.durable.recorded(record.attempt_place, "reply", run)
-    if kept is not ABSENT:
-        return _taken(CallToolResult.from_raw(kept, null_is_absent=True), record)
     try:
         result = call(
             ServerCall(
@@ -119,7 +115,6 @@ def call_node(node: McpNode, record: NodeRecord, line: NodeSequence, call: CallT
                 tool=node.tool,
                 arguments=record.input,
                 run=run,
-                place=record.attempt_place,
                 timeout=timeout,
                 on_progress=None if tell is None else report,
                 is_canceled=line.is_stopped,
@@ -192,15 +187,11 @@ def retried(retry: Retry | None, line: NodeSequence, record: NodeRecord, attempt
     while True:
         left -= 1
         record.attempts += 1
-        if (durable := line.run.durable) is not None and durable.has(record.attempt_place, "retried"):
-            continue  # it failed before the run was interrupted, which went on with the next attempt
         try:
             return attempt()
         except RunError as error:
             if left <= 0 or retry is None or not may_succeed_later(error, retry):
                 raise
-            if durable is not None:
-                durable.keep_error(record.attempt_place, "retried", error, line.run)
         line.sleep(min(delay, retry.max_delay))
         delay = min(delay * retry.backoff, retry.max_delay)
 
