@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from ..runs.engine import Run
     from .graph_model import Dialect, GraphTool, Node, ServerMetadata
     from .graph_spans import GraphSpans
-    from .published import Published
     from .run_state import NodeRecord
     from .server_calls import CallTool
 
@@ -182,7 +181,7 @@ class McpGraphApi:
         if not isinstance(document, GraphDocument):
             document = load_document(document, mcp_file=mcp_file, dialect=dialect)
         self.document = document
-        self.sessions = GraphSessions(document.servers, document.publications, run=run, named=self._named)
+        self.sessions = GraphSessions(document.servers, run=run, named=self._named)
         self.executor = GraphExecutor(
             document,
             call or self.sessions.call,
@@ -204,15 +203,6 @@ class McpGraphApi:
         from .server_configs import marker_of_servers  # imported late, so that servers start faster
 
         return marker_of_servers(self.document.servers, self._named)
-
-    @cached_property
-    def published(self) -> Published | None:
-        """What the document's servers publish through it; None if the document says nothing of that."""
-        if not self.document.publications:
-            return None
-        from .published import Published
-
-        return Published(self.document, self.sessions)
 
     def secrets_of(self, tool: str, arguments: Mapping[str, Any] | None) -> SecretMarker:
         """`secrets`, and those among the arguments of a run."""

@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from .document_checks import PlacedTool
-    from .publications import Publication
     from .server_configs import ServerConfig
 
 
@@ -177,7 +176,6 @@ def check_text(
     checks = GraphChecks(findings, chosen.dialect, known, [tool.name for tool in placed])
     for tool in placed:
         checks.check(tool)
-    publications = _publications(findings, raw, known, [tool.name for tool in placed])
     _check_fields(findings, raw, placed, called or {})
     # Last, as it looks across all tools.
     checks.recursion(placed)
@@ -193,7 +191,6 @@ def check_text(
         tools=reading.tools(),
         dialect=chosen.dialect,
         path=path,
-        publications=publications,
         warnings=problems,
     )
     return CheckedDocument(document=document, problems=problems, dialect=chosen)
@@ -221,7 +218,7 @@ def _check_fields(
 
 def _head(fields: Fields) -> tuple[str, ServerMetadata, ExecutionLimits] | None:
     """Version, server and limits of a document; None, after reporting the errors, if they are invalid."""
-    for key, kind in (("mcpServers", MAPPING), ("tools", LIST), ("nodes", LIST), ("publish", MAPPING)):
+    for key, kind in (("mcpServers", MAPPING), ("tools", LIST), ("nodes", LIST)):
         fields.get(key, kind, default=None)
     version, server = fields.text("version"), fields.inside("server")
     name = server.text("name")
@@ -370,16 +367,6 @@ def _servers(
     others, problems = read_mcp_file(Path(mcp_file), environ, without=_names(raw))
     # The document's own servers win.
     return {**others, **servers}, problems
-
-
-def _publications(
-    findings: Findings, raw: dict[str, Any], servers: set[str], tools: Sequence[str]
-) -> dict[str, Publication]:
-    if not as_mapping(raw.get("publish")):
-        return {}
-    from .publications import read_publications
-
-    return read_publications(findings, raw, servers, tools)
 
 
 def _names(raw: dict[str, Any]) -> set[str]:

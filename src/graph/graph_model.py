@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ..yaml_text import Problem
-    from .publications import Publication
     from .server_configs import ServerConfig
 
 
@@ -429,7 +428,6 @@ class GraphDocument:
     dialect: Dialect
     path: Path | None = None
     # what clients get of the servers themselves, by server
-    publications: Mapping[str, Publication] = field(default_factory=dict[str, "Publication"])
     # the warnings that ``check`` reports; the tools can run all the same
     warnings: tuple[Problem, ...] = field(default=(), compare=False, repr=False)
 

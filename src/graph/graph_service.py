@@ -15,14 +15,13 @@ from collections import Counter
 from concurrent.futures import wait
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio
 
 from ..client.clock import POLL_SECONDS
 from ..client.protocol.messages import INTERNAL_ERROR, RpcError
-from ..stdio.session import TOOLS_CHANGED, Info, Refused, Report, RequestedCall
+from ..stdio.session import Info, Refused, Report, RequestedCall
 from ..types.errors import kind_and_place
 from ..types.texts import without_surrogates
 from ..yaml_text import as_mapping
@@ -35,12 +34,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ..audit.secrets import SecretMarker
-    from ..client.mcp_client import Progress
-    from ..stdio.session import Handler, RequestingClient
+    from ..stdio.session import RequestingClient
     from .api import McpGraphApi
     from .executor import GraphExecutor, RunResult
     from .graph_model import GraphTool, Node
-    from .published import PublishedTool
 
 
 _log = logging.getLogger(__name__)
@@ -69,23 +66,13 @@ class GraphService:
         self._used_by: Counter[McpGraphApi] = Counter()
         self._closing = threading.Event()
         self._runs = anyio.CapacityLimiter(_MOST_RUNS)
-        self.on_change: Callable[[str], Coroutine[Any, Any, None]] | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self.on_change: Callable[[], Coroutine[Any, Any, None]] | None = None
         self._serve(api)
 
     def _serve(self, api: McpGraphApi) -> None:
         self._api = api
         api.executor.hold_memory()
         self._quick_runs = QuickRuns(api.executor)
-        if (published := api.published) is not None:
-
-            def changed(method: str) -> None:
-                published.forget()
-                if self._loop is not None and self.on_change is not None:
-                    # Notifications come in the threads of clients.
-                    asyncio.run_coroutine_threadsafe(self.on_change(method), self._loop)
-
-            api.sessions.watch(changed)
 
     @property
     def info(self) -> Info:
@@ -100,13 +87,6 @@ class GraphService:
 
     async def tools(self, *, any_json: bool) -> list[dict[str, Any]]:
         """The tools, as MCP lists them; `any_json`: the client takes results that are not objects."""
-        published = self._api.published
-        if published is None or not published.has("tools"):
-            return self._own_tools(any_json=any_json)
-        theirs = await self._in_thread(partial(published.listed_tools, any_json=any_json))
-        return [*self._own_tools(any_json=any_json), *theirs]
-
-    def _own_tools(self, *, any_json: bool) -> list[dict[str, Any]]:
         listed: list[dict[str, Any]] = []
         for tool in self._api.list_tools():
             described: dict[str, Any] = {"name": tool.name, "description": tool.description}
@@ -116,16 +96,6 @@ class GraphService:
             described |= {"annotations": tool.annotations} if tool.annotations is not None else {}
             listed.append(for_clients(described, any_json=any_json))
         return listed
-
-    @property
-    def offers(self) -> Mapping[str, Handler]:
-        """Resources and prompts that servers publish, and their logs."""
-        published = self._api.published
-        return {} if published is None else published.offers(self._in_thread)
-
-    async def _in_thread(self, work: Callable[[], Any]) -> Any:
-        self._loop = asyncio.get_running_loop()
-        return await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=self._runs)
 
     async def replace(self, api: McpGraphApi) -> None:
         """Serves another document from now on. Current runs finish with the old document."""
@@ -137,7 +107,7 @@ class GraphService:
         if unused:
             await anyio.to_thread.run_sync(old.close)
         if self.on_change is not None:
-            await self.on_change(TOOLS_CHANGED)
+            await self.on_change()
 
     def end_runs(self) -> None:
         """Ends all runs; their clients receive errors."""
@@ -181,10 +151,6 @@ class GraphService:
                 hooks = replace(hooks, on_progress=reporter.tool, on_node_start=reporter.node)
             with self._used() as api:
                 try:
-                    # The document's own tools come first, as in the list.
-                    if api.published is not None and api.document.tool(asked.tool) is None:
-                        tool = api.published.tool(asked.tool)
-                        return _passed_on(asked, tool, api, hooks, reporter, is_canceled)
                     result = api.executor.run(
                         asked.tool, asked.arguments, hooks=hooks, is_canceled=is_canceled
                     )
@@ -224,24 +190,6 @@ class GraphService:
                 api.close()
 
 
-def _passed_on(
-    asked: RequestedCall,
-    tool: PublishedTool,
-    api: McpGraphApi,
-    hooks: Hooks,
-    reporter: _Reporter | None,
-    is_canceled: Callable[[], bool],
-) -> dict[str, Any]:
-    """The result of a server's own tool."""
-    assert api.published is not None
-    result = api.published.call(
-        tool, asked.arguments or {}, hooks, None if reporter is None else reporter.server, is_canceled
-    )
-    if not asked.any_json and not isinstance(result.get("structuredContent", {}), dict):
-        del result["structuredContent"]  # only objects, before 2026-07-28; the blocks say the same
-    return api.secrets.data(result, Counter())
-
-
 def _run_client(client: RequestingClient, is_canceled: Callable[[], bool]) -> RunClient:
     """A client for the threads of a run, which end their waiting when it is canceled."""
     loop = asyncio.get_running_loop()
@@ -270,18 +218,13 @@ class _Reporter:
     def __init__(self, secrets: SecretMarker) -> None:
         self._secrets = secrets
         self._loop = asyncio.get_running_loop()
-        self._queue: asyncio.Queue[Progress | str | None] = asyncio.Queue()
+        self._queue: asyncio.Queue[str | None] = asyncio.Queue()
 
     def node(self, _index: int, node: Node, _context: Any) -> None:
         self._put(node.id)
 
     def tool(self, node: Node, text: str) -> None:
         self._put(f"{node.id}: {self._secrets.foreign(text)}")
-
-    def server(self, progress: Progress) -> None:
-        """The progress of a server's own tool."""
-        text = None if progress.message is None else self._secrets.foreign(progress.message)
-        self._put(replace(progress, message=text))
 
     def close(self) -> None:
         """Ends the reports; call it in the loop's thread."""
@@ -290,14 +233,11 @@ class _Reporter:
     async def send(self, report: Report) -> None:
         count = 0
         while (said := await self._queue.get()) is not None:
+            # The specification wants progress to increase: the number of messages does.
             count += 1
-            if isinstance(said, str):
-                # The specification wants progress to increase: the number of messages does.
-                await report(float(count), None, said)
-            else:
-                await report(said.progress, said.total, said.message)
+            await report(float(count), None, said)
 
-    def _put(self, said: Progress | str) -> None:
+    def _put(self, said: str) -> None:
         self._loop.call_soon_threadsafe(self._queue.put_nowait, said)
 
 

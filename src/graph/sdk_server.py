@@ -5,29 +5,22 @@ from __future__ import annotations
 import logging
 import time
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, cast
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakSet
 
 import mcp_types as types
 from anyio.abc import AsyncResource
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.session import ServerSession
 from mcp.server.stdio import stdio_server
-from mcp.server.subscriptions import (
-    InMemorySubscriptionBus,
-    ListenHandler,
-    PromptsListChanged,
-    ResourcesListChanged,
-    ToolsListChanged,
-)
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
 from mcp_types import jsonrpc_message_adapter
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, TypeAdapter
 
-from ..stdio.session import LOGGED, Refused, RequestedCall, Service, is_loud
+from ..stdio.session import TOOLS_CHANGED, Refused, RequestedCall, Service
 from .input_rounds import InputRounds
 
 if TYPE_CHECKING:
@@ -61,9 +54,7 @@ class _Server(Server[Any]):
     def create_initialization_options(
         self, notification_options: NotificationOptions | None = None, *args: Any, **more: Any
     ) -> InitializationOptions:
-        options = notification_options or NotificationOptions(
-            tools_changed=True, resources_changed=True, prompts_changed=True
-        )
+        options = notification_options or NotificationOptions(tools_changed=True)
         return super().create_initialization_options(options, *args, **more)
 
 
@@ -71,28 +62,14 @@ _QUESTIONS: Final[dict[str, tuple[Any, type[BaseModel]]]] = {
     "elicitation/create": (types.ElicitRequest, types.ElicitResult),
     "sampling/createMessage": (types.CreateMessageRequest, types.CreateMessageResultWithTools),
 }
-_EVENTS: Final = {
-    "notifications/tools/list_changed": ToolsListChanged,
-    "notifications/resources/list_changed": ResourcesListChanged,
-    "notifications/prompts/list_changed": PromptsListChanged,
-}
-_OFFERS: Final[dict[str, tuple[type[BaseModel], type[BaseModel]]]] = {
-    "resources/list": (types.PaginatedRequestParams, types.ListResourcesResult),
-    "resources/templates/list": (types.PaginatedRequestParams, types.ListResourceTemplatesResult),
-    "resources/read": (types.ReadResourceRequestParams, types.ReadResourceResult),
-    "prompts/list": (types.PaginatedRequestParams, types.ListPromptsResult),
-    "prompts/get": (types.GetPromptRequestParams, types.GetPromptResult),
-    "logging/setLevel": (types.SetLevelRequestParams, types.EmptyResult),
-}
 _notification: Final[TypeAdapter[types.ServerNotification]] = TypeAdapter(types.ServerNotification)
 
 
 class _Peer:
     """The client of a request, as our `Client`."""
 
-    def __init__(self, ctx: ServerRequestContext[Any, Any], level: str | None) -> None:
+    def __init__(self, ctx: ServerRequestContext[Any, Any]) -> None:
         self._ctx = ctx
-        self._least_level = level
         declared = ctx.session.client_capabilities
         self.capabilities: Mapping[str, Any] = (
             {} if declared is None else declared.model_dump(by_alias=True, exclude_none=True)
@@ -110,28 +87,18 @@ class _Peer:
         return answer.model_dump(by_alias=True, mode="json", exclude_none=True)
 
     async def tell(self, method: str, params: Mapping[str, Any]) -> None:
-        if method == LOGGED and not self._wants_log(params.get("level")):
-            return
         said = _notification.validate_python({"method": method, "params": dict(params)})
         await self._ctx.session.send_notification(said, related_request_id=self._ctx.request_id)
-
-    def _wants_log(self, level: Any) -> bool:
-        if not _takes_any_json(self._ctx):
-            return is_loud(level, self._least_level)
-        least = cast("dict[str, Any]", self._ctx.meta or {}).get("io.modelcontextprotocol/logLevel")
-        # https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/logging: nothing without
-        # a level in the request.
-        return least is not None and is_loud(level, least)
 
 
 class Served(Service, Protocol):
     """Tools that may change while they are served.
 
     Attributes:
-        on_change: Called with the notification's method after a list has changed; set by the server.
+        on_change: Called after the list has changed; set by the server.
     """
 
-    on_change: Callable[[str], Coroutine[Any, Any, None]] | None
+    on_change: Callable[[], Coroutine[Any, Any, None]] | None
 
     @property
     def is_observed(self) -> bool:
@@ -162,8 +129,6 @@ class GraphServer:
             on_subscriptions_listen=self._listeners,
         )
         self._names: set[str] = set()
-        self._levels: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
-        self._add_offers()
         if not service.is_observed:
             self.server.middleware.clear()  # it only makes a span per message
         service.on_change = self._tell_of_change
@@ -171,27 +136,6 @@ class GraphServer:
     async def run(self, reader: Any, writer: Any) -> None:
         """Serves one client over a pair of the SDK's streams, in the protocol era of its first message."""
         await self.server.run(reader, writer, self.server.create_initialization_options())
-
-    def _add_offers(self) -> None:
-        """Has requests answered that are not about tools, as far as the service does."""
-        for method in self._service.offers:
-            params, result = _OFFERS[method]
-            self.server.add_request_handler(method, params, partial(self._on_offer, method, result))
-
-    async def _on_offer(
-        self, method: str, result: type[BaseModel], ctx: ServerRequestContext[Any, Any], params: BaseModel
-    ) -> BaseModel:
-        self._remember(ctx)
-        offer = self._service.offers.get(method)
-        if offer is None:
-            raise MCPError(types.METHOD_NOT_FOUND, f"Method not found: {method}")
-        asked = params.model_dump(by_alias=True, mode="json", exclude_none=True)
-        if method == "logging/setLevel":
-            self._levels[getattr(ctx.session, _CONNECTION)] = asked["level"]
-        try:
-            return result.model_validate(await offer(asked))
-        except Refused as refused:
-            raise MCPError(refused.code, str(refused), refused.data or None) from None
 
     def tool_names(self) -> set[str]:
         """The tools that clients have been told of or have called."""
@@ -201,15 +145,14 @@ class GraphServer:
         self._listeners.close()
         self._rounds.close()
 
-    async def _tell_of_change(self, method: str) -> None:
-        self._add_offers()
+    async def _tell_of_change(self) -> None:
         info = self._service.info
         self.server.name, self.server.version = info.name, info.version
         self.server.title, self.server.instructions = info.title, info.instructions
-        await self._bus.publish(_EVENTS[method]())
+        await self._bus.publish(ToolsListChanged())
         for connection in list(self._connections):
             try:
-                await connection.notify(method, None)
+                await connection.notify(TOOLS_CHANGED, None)
             # One client that is gone must not keep the others from being told.
             except Exception as error:
                 _log.debug("a client was not told of the change: %s", type(error).__name__)
@@ -227,8 +170,7 @@ class GraphServer:
     ) -> types.CallToolResult | types.InputRequiredResult:
         self._remember(ctx)
         meta = cast("dict[str, Any]", ctx.meta or {})
-        level = self._levels.get(getattr(ctx.session, _CONNECTION))
-        peer, is_modern = _Peer(ctx, level), _takes_any_json(ctx)
+        peer, is_modern = _Peer(ctx), _takes_any_json(ctx)
         asked = RequestedCall(
             tool=params.name, arguments=params.arguments, meta=meta, any_json=is_modern, client=peer
         )

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ..runs.engine import Run
-    from ..stdio.session import Handler, Report
+    from ..stdio.session import Report
     from .graph_cases import CaseOutcome, GraphCase
     from .graph_model import Dialect, GraphDocument
 
@@ -160,8 +160,7 @@ class Toolkit:
         self._context: Raw = {}  # outputs of the last run
         self._service: GraphService | None = None
         self._ran: GraphDocument | None = None
-        self.offers: Mapping[str, Handler] = {}
-        self.on_change: Callable[[str], Coroutine[Any, Any, None]] | None = None
+        self.on_change: Callable[[], Coroutine[Any, Any, None]] | None = None
         self._actions: Mapping[str, Callable[..., Raw]] = {
             "listGraphTools": self._list,
             "getGraphTool": self._get,

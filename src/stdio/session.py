@@ -93,20 +93,11 @@ class RequestedCall:
     client: RequestingClient | None = None  # None: there is no way back
 
 
-Handler = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
-"""Gives the result of a request, from its parameters. Raises `Refused` if there is none."""
-
-
 class Service(Protocol):
     """A provider of tools."""
 
     @property
     def info(self) -> Info: ...
-
-    @property
-    def offers(self) -> Mapping[str, Handler]:
-        """What else it answers, by method of MCP, as ``resources/read``."""
-        ...
 
     async def tools(self, *, any_json: bool) -> list[dict[str, Any]]:
         """As MCP lists them."""
@@ -121,13 +112,6 @@ class Service(Protocol):
 
 
 TOOLS_CHANGED: Final = "notifications/tools/list_changed"
-LOGGED: Final = "notifications/message"
-_LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
-
-
-def is_loud(level: Any, least: Any) -> bool:
-    """Whether a client that wants logs from `least` on wants one of a level; without `least` it wants all."""
-    return least not in _LEVELS or level not in _LEVELS or _LEVELS.index(level) >= _LEVELS.index(least)
 
 
 def is_handshake(line: bytes) -> bool:
@@ -155,9 +139,6 @@ class StdioSession:
         self._deadline = math.inf
         self._list_changes = list_changes
         self.capabilities: Mapping[str, Any] = {}
-        # What may wait for others, so that the next request is not to wait for it.
-        self._long = {"tools/call", *(["tools/list", *service.offers] if service.offers else [])}
-        self._least_level: Any = None
         self._numbers = count(1)
         self._questions: dict[str, asyncio.Future[dict[str, Any]]] = {}
 
@@ -166,7 +147,8 @@ class StdioSession:
         async with anyio.create_task_group() as calls:
             async for line in self._incoming:
                 match _parsed(line):
-                    case {"method": str() as method} as found if method in self._long:
+                    # It may wait for others, and the next request is not to wait for it.
+                    case {"method": "tools/call"} as found:
                         calls.start_soon(self._answer, found)
                     case [_, *_] as found:
                         calls.start_soon(self._answer, found)
@@ -232,18 +214,13 @@ class StdioSession:
             return self._welcome(params)
         if method == "ping":
             return {}
-        offer = self._service.offers.get(method)
-        if offer is None and method not in {"tools/list", "tools/call"}:
+        if method not in {"tools/list", "tools/call"}:
             raise Refused(_METHOD_NOT_FOUND, f"Method not found: {method}")
         if not self._is_open:
             raise Refused(_INVALID_REQUEST, "Send 'initialize' first")
         if _MODERN_KEY in meta:
             what = "This connection began with a handshake; requests of 2026-07-28 are not accepted on it"
             raise Refused(_INVALID_REQUEST, what)
-        if offer is not None:
-            if method == "logging/setLevel":
-                self._least_level = params.get("level")
-            return await offer(params)
         if method == "tools/list":
             return {"tools": await self._service.tools(any_json=False)}
         return await self._call(params, meta)
@@ -278,8 +255,7 @@ class StdioSession:
 
     @property
     def _capabilities(self) -> dict[str, Any]:
-        kinds = ["tools", *sorted({method.partition("/")[0] for method in self._service.offers})]
-        return {kind: {} if kind == "logging" else {"listChanged": self._list_changes} for kind in kinds}
+        return {"tools": {"listChanged": self._list_changes}}
 
     def _welcome(self, params: dict[str, Any]) -> dict[str, Any]:
         asked = params.get("protocolVersion")
@@ -325,8 +301,6 @@ class StdioSession:
 
     async def tell(self, method: str, params: Mapping[str, Any]) -> None:
         """See `RequestingClient`."""
-        if method == LOGGED and not is_loud(params.get("level"), self._least_level):
-            return
         await self._send({"jsonrpc": "2.0", "method": method, "params": params})
 
     def _answered(self, number: Any, answer: dict[str, Any] | Refused) -> None:
@@ -346,10 +320,10 @@ class StdioSession:
 
         return None if token is None else report
 
-    async def tell_of_change(self, method: str = TOOLS_CHANGED) -> None:
-        """A list has changed: that of the tools, or what another notification says."""
+    async def tell_of_change(self) -> None:
+        """The list of tools has changed."""
         if self._is_open:
-            await self._send({"jsonrpc": "2.0", "method": method})
+            await self._send({"jsonrpc": "2.0", "method": TOOLS_CHANGED})
 
     async def _send(self, message: Any) -> None:
         with suppress(anyio.BrokenResourceError):  # the client is gone, so `run` ends
