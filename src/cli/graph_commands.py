@@ -26,7 +26,6 @@ from .files import (
     write_page,
     writing,
 )
-from .graph_questions import ApproveOption, DenyOption, approver
 from .mcpgraph import DialectChoice, serve_document
 from .serving import LogLevel, check_exposure
 from .shared_options import GuardOption, HostOption, HttpOption, LogLevelOption
@@ -230,8 +229,6 @@ def run(
     mcp: McpFileOption = None,
     dialect: DialectOption = DialectChoice.AUTO,
     audit: AuditOption = None,
-    approve: ApproveOption = None,
-    deny: DenyOption = None,
     validate: ValidateOption = True,
 ) -> ExitCode:
     """Run a tool of a graph document once, and print its result.
@@ -270,9 +267,6 @@ def run(
         hooks = Hooks(
             on_node_complete=printer.completed,
             on_node_error=printer.failed,
-            approve=approver(document, approve, deny, interrupt)
-            if document.questions or approve or deny
-            else None,
         )
         try:
             result = api.executor.run(tool, values, hooks=hooks, is_canceled=interrupt)

@@ -16,7 +16,6 @@ from ..yaml_text import did_you_mean
 from .command_errors import CommandError, ExitCode, Interrupt, UsageError, needs_graph, reports_errors
 from .files import check_output, read_json, writing
 from .graph_commands import DialectOption, FileArgument, McpFileOption, SecretArgumentOption, given_arguments
-from .graph_questions import ApproveOption, DenyOption, approver
 from .mcpgraph import DialectChoice
 from .terminal import complain, note, print_json, say
 
@@ -56,8 +55,6 @@ def record(
     ] = None,
     cases: CasesOption = None,
     secret_argument: SecretArgumentOption = None,
-    approve: ApproveOption = None,
-    deny: DenyOption = None,
     mcp: McpFileOption = None,
     dialect: DialectOption = DialectChoice.AUTO,
 ) -> ExitCode:
@@ -94,7 +91,6 @@ def record(
                 values,
                 call=api.sessions.call,
                 secrets=secrets,
-                approve=approver(document, approve, deny, interrupt),
                 is_canceled=interrupt,
             )
         except RunError as error:

@@ -16,7 +16,6 @@ from .expressions import check_jsonata, unset_variables
 from .expressions.json_logic import ARRAY_LOOPS, OPERATORS, is_jsonata, wrong_var
 from .expressions.jsonata_functions import FUNCTIONS
 from .graph_model import (
-    ApproveNode,
     Dialect,
     EntryNode,
     ExitNode,
@@ -176,10 +175,6 @@ class GraphChecks:
             case ExitNode():
                 if placed.raw.get("next"):
                     yield "next node", placed.raw["next"], ("next",)
-            case ApproveNode():
-                yield "next node", node.next, ("next",)
-                if node.denied is not None:
-                    yield "denied node", node.denied, ("denied",)
             case _:
                 yield "next node", node.next, ("next",)
         if isinstance(target := placed.raw.get("onError"), str):
@@ -334,8 +329,6 @@ def check_expressions(findings: Findings, node: Node, ids: Collection[str], look
             checks.jsonata(node.items, "items")
         case McpNode() | ToolNode():
             checks.template(node.args, "args")
-        case ApproveNode():
-            checks.template(node.message, "message")
         case SwitchNode():
             for number, condition in enumerate(node.conditions, 1):
                 if not condition.always:

@@ -21,7 +21,6 @@ from .expressions import ExpressionError, holds
 from .expressions.evaluation_limits import DEFAULT_SECONDS, Stopped
 from .expressions.javascript import UNDEFINED, json_value, truthy
 from .graph_model import (
-    ApproveNode,
     EntryNode,
     ExitNode,
     ForEachNode,
@@ -262,10 +261,6 @@ class GraphExecutor:
                 return self._run_parallel(line, node, record)
             case ForEachNode():
                 return self._run_each(line, node, record)
-            case ApproveNode():
-                from .approvals import decided  # imported late, as few graphs ask anybody
-
-                return decided(node, line, record)
             case _:
                 assert_never(node)
 
@@ -487,10 +482,6 @@ def _following(node: Node, output: Any) -> str | None:
             return None
         case SwitchNode():
             return output
-        case ApproveNode():
-            from .approvals import way_on
-
-            return way_on(node, output)
         case _:
             return node.next
 

@@ -194,16 +194,7 @@ class ToolNode(NodeBase):
     timeout: float | None = None  # seconds for one call; None: the rest of the run's time
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApproveNode(NodeBase):
-    """Asks a person whether the run may go on, and waits for the decision."""
-
-    message: Template  # what the person reads: a text, or an expression for it
-    next: str
-    denied: str | None = None  # node that follows if the person says no; None ends the run
-
-
-_Working = TransformNode | McpNode | SwitchNode | ParallelNode | ForEachNode | ToolNode | ApproveNode
+_Working = TransformNode | McpNode | SwitchNode | ParallelNode | ForEachNode | ToolNode
 Node = EntryNode | ExitNode | _Working
 
 
@@ -229,8 +220,6 @@ def evaluated(node: Node) -> tuple[tuple[str, Any], ...]:
             return (("items", node.items.text),)
         case McpNode() | ToolNode():
             return (("arguments", template_json(node.args)),)
-        case ApproveNode():
-            return (("message", template_json(node.message)),)
         case SwitchNode():
             return tuple(
                 (f"rule {number} → {condition.next}", condition.rule)
@@ -287,8 +276,6 @@ def exits(node: Node) -> tuple[tuple[str, str], ...]:
             return (*first, ("joined", node.next), *_error(node.on_error))
         case ForEachNode():
             return (("each", node.body), ("done", node.next), *_error(node.on_error))
-        case ApproveNode():
-            return (("approved", node.next), *([("denied", node.denied)] if node.denied is not None else []))
         case TransformNode() | McpNode() | ToolNode():
             return (("", node.next), *_error(node.on_error))
 
@@ -430,13 +417,6 @@ class GraphDocument:
     # what clients get of the servers themselves, by server
     # the warnings that ``check`` reports; the tools can run all the same
     warnings: tuple[Problem, ...] = field(default=(), compare=False, repr=False)
-
-    @property
-    def questions(self) -> frozenset[str]:
-        """The ids of the nodes that ask a person."""
-        return frozenset(
-            node.id for tool in self.tools for node in tool.nodes if isinstance(node, ApproveNode)
-        )
 
     def tool(self, name: str) -> GraphTool | None:
         return next((tool for tool in self.tools if tool.name == name), None)

@@ -12,29 +12,24 @@ import re
 import threading
 import time
 from collections import Counter
-from concurrent.futures import wait
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio
 
-from ..client.clock import POLL_SECONDS
-from ..client.protocol.messages import INTERNAL_ERROR, RpcError
-from ..stdio.session import Info, Refused, Report, RequestedCall
+from ..stdio.session import Info, Report, RequestedCall
 from ..types.errors import kind_and_place
 from ..types.texts import without_surrogates
 from ..yaml_text import as_mapping
 from .graph_model import EntryNode, ExitNode, SwitchNode, TransformNode, for_clients
 from .graph_spans import is_traced
-from .run_control import Hooks, RunClient, RunError
+from .run_control import Hooks, RunError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping
     from pathlib import Path
 
     from ..audit.secrets import SecretMarker
-    from ..stdio.session import RequestingClient
     from .api import McpGraphApi
     from .executor import GraphExecutor, RunResult
     from .graph_model import GraphTool, Node
@@ -44,9 +39,6 @@ _log = logging.getLogger(__name__)
 
 HISTORY_KEY: Final = "knime-mcp/history"
 """Key in ``_meta``: true in a call requests the history, which is the value of this key in the result."""
-
-ANSWER_SECONDS: Final = 3600.0
-"""Time in which a client has to answer; calls that wait longer end."""
 
 _MOST_RUNS: Final = 256
 _END_SECONDS: Final = 5.0
@@ -143,12 +135,10 @@ class GraphService:
         def is_canceled() -> bool:
             return canceled.is_set() or self._closing.is_set()
 
-        client = None if asked.client is None else _run_client(asked.client, is_canceled)
-
         def work() -> dict[str, Any]:
-            hooks = Hooks(client=client)
+            hooks = Hooks()
             if reporter is not None:
-                hooks = replace(hooks, on_progress=reporter.tool, on_node_start=reporter.node)
+                hooks = Hooks(on_progress=reporter.tool, on_node_start=reporter.node)
             with self._used() as api:
                 try:
                     result = api.executor.run(
@@ -188,28 +178,6 @@ class GraphService:
                 retired = unused and api is not self._api
             if retired:
                 api.close()
-
-
-def _run_client(client: RequestingClient, is_canceled: Callable[[], bool]) -> RunClient:
-    """A client for the threads of a run, which end their waiting when it is canceled."""
-    loop = asyncio.get_running_loop()
-
-    def ask(method: str, params: Mapping[str, Any]) -> dict[str, Any] | RpcError:
-        answer = asyncio.run_coroutine_threadsafe(client.ask(method, params), loop)
-        until = time.monotonic() + ANSWER_SECONDS
-        while not wait((answer,), timeout=POLL_SECONDS).done:
-            if is_canceled() or time.monotonic() > until:
-                answer.cancel()
-                return RpcError(INTERNAL_ERROR, "The call has ended, or waited too long")
-        try:
-            return answer.result()
-        except Refused as refused:
-            return RpcError(refused.code, str(refused))
-
-    def tell(method: str, params: Mapping[str, Any]) -> None:
-        asyncio.run_coroutine_threadsafe(client.tell(method, params), loop)
-
-    return RunClient(capabilities=client.capabilities, ask=ask, tell=tell)
 
 
 class _Reporter:

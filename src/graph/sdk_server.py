@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self, cast
+from typing import TYPE_CHECKING, Any, Protocol, Self, cast
 from weakref import WeakSet
 
 import mcp_types as types
@@ -15,16 +15,14 @@ from mcp.server.session import ServerSession
 from mcp.server.stdio import stdio_server
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
 from mcp.shared.exceptions import MCPError
-from mcp.shared.message import ServerMessageMetadata, SessionMessage
+from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from pydantic import BaseModel, TypeAdapter
 
 from ..stdio.session import TOOLS_CHANGED, Refused, RequestedCall, Service
-from .input_rounds import InputRounds
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
+    from collections.abc import AsyncGenerator, Callable, Coroutine
 
     from mcp.server.context import ServerRequestContext
     from mcp.server.models import InitializationOptions
@@ -58,39 +56,6 @@ class _Server(Server[Any]):
         return super().create_initialization_options(options, *args, **more)
 
 
-_QUESTIONS: Final[dict[str, tuple[Any, type[BaseModel]]]] = {
-    "elicitation/create": (types.ElicitRequest, types.ElicitResult),
-    "sampling/createMessage": (types.CreateMessageRequest, types.CreateMessageResultWithTools),
-}
-_notification: Final[TypeAdapter[types.ServerNotification]] = TypeAdapter(types.ServerNotification)
-
-
-class _Peer:
-    """The client of a request, as our `Client`."""
-
-    def __init__(self, ctx: ServerRequestContext[Any, Any]) -> None:
-        self._ctx = ctx
-        declared = ctx.session.client_capabilities
-        self.capabilities: Mapping[str, Any] = (
-            {} if declared is None else declared.model_dump(by_alias=True, exclude_none=True)
-        )
-
-    async def ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-        request, result = _QUESTIONS[method]
-        asked = request.model_validate({"method": method, "params": dict(params)})
-        # So that over HTTP it goes into the stream of that request: the other stream may not be open.
-        of = ServerMessageMetadata(related_request_id=self._ctx.request_id)
-        try:
-            answer = await self._ctx.session.send_request(asked, result, metadata=of)
-        except MCPError as error:
-            raise Refused(error.error.code, error.error.message) from None
-        return answer.model_dump(by_alias=True, mode="json", exclude_none=True)
-
-    async def tell(self, method: str, params: Mapping[str, Any]) -> None:
-        said = _notification.validate_python({"method": method, "params": dict(params)})
-        await self._ctx.session.send_notification(said, related_request_id=self._ctx.request_id)
-
-
 class Served(Service, Protocol):
     """Tools that may change while they are served.
 
@@ -117,7 +82,6 @@ class GraphServer:
         self._connections: WeakSet[Any] = WeakSet()
         self._bus = InMemorySubscriptionBus()
         self._listeners = ListenHandler(self._bus)
-        self._rounds = InputRounds(service.call)
         info = service.info
         self.server: Server[Any] = _Server(
             info.name,
@@ -143,7 +107,6 @@ class GraphServer:
 
     def end_streams(self) -> None:
         self._listeners.close()
-        self._rounds.close()
 
     async def _tell_of_change(self) -> None:
         info = self._service.info
@@ -167,26 +130,19 @@ class GraphServer:
 
     async def _on_call_tool(
         self, ctx: ServerRequestContext[Any, Any], params: types.CallToolRequestParams
-    ) -> types.CallToolResult | types.InputRequiredResult:
+    ) -> types.CallToolResult:
         self._remember(ctx)
         meta = cast("dict[str, Any]", ctx.meta or {})
-        peer, is_modern = _Peer(ctx), _takes_any_json(ctx)
         asked = RequestedCall(
-            tool=params.name, arguments=params.arguments, meta=meta, any_json=is_modern, client=peer
+            tool=params.name, arguments=params.arguments, meta=meta, any_json=_takes_any_json(ctx)
         )
         wants_progress = meta.get("progress_token", meta.get("progressToken")) is not None
         report = ctx.session.report_progress if wants_progress else None
         started = time.perf_counter()
         try:
-            result = await (
-                self._rounds.call(asked, report, state=params.request_state, answers=_answers(params))
-                if is_modern
-                else self._service.call(asked, report)
-            )
+            result = await self._service.call(asked, report)
         except Refused as refused:
             raise MCPError(refused.code, str(refused), refused.data or None) from None
-        if result.get("resultType") == "input_required":
-            return types.InputRequiredResult.model_validate(result)
         if self._on_result is not None:
             failed = "SERVICE_ERROR" if result.get("isError") else "ok"
             self._on_result(params.name, failed, time.perf_counter() - started)
@@ -195,13 +151,6 @@ class GraphServer:
     def _remember(self, ctx: ServerRequestContext[Any, Any]) -> None:
         if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             self._connections.add(getattr(ctx.session, _CONNECTION))
-
-
-def _answers(params: types.CallToolRequestParams) -> dict[str, Any]:
-    given = params.input_responses or {}
-    return {
-        key: answer.model_dump(by_alias=True, mode="json", exclude_none=True) for key, answer in given.items()
-    }
 
 
 def _takes_any_json(ctx: ServerRequestContext[Any, Any]) -> bool:

@@ -7,13 +7,11 @@ https://modelcontextprotocol.io/specification/2026-07-28/basic
 
 from __future__ import annotations
 
-import asyncio
 import json
 import math
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import count
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 import anyio
@@ -65,23 +63,6 @@ class Info:
     instructions: str | None
 
 
-class RequestingClient(Protocol):
-    """The client that a request came from, as the way back to it.
-
-    `capabilities` are those that it declared.
-    """
-
-    capabilities: Mapping[str, Any]
-
-    async def ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Sends a request, and gives its result. Raises `Refused` if the client answers with an error."""
-        ...
-
-    async def tell(self, method: str, params: Mapping[str, Any]) -> None:
-        """Sends a notification."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestedCall:
     """A call that a client requests."""
@@ -90,7 +71,6 @@ class RequestedCall:
     arguments: Mapping[str, Any] | None
     meta: Mapping[str, Any]  # the request's ``_meta``
     any_json: bool
-    client: RequestingClient | None = None  # None: there is no way back
 
 
 class Service(Protocol):
@@ -138,9 +118,6 @@ class StdioSession:
         self._running: dict[str, anyio.CancelScope] = {}
         self._deadline = math.inf
         self._list_changes = list_changes
-        self.capabilities: Mapping[str, Any] = {}
-        self._numbers = count(1)
-        self._questions: dict[str, asyncio.Future[dict[str, Any]]] = {}
 
     async def run(self) -> None:
         """Answers until the input ends; calls that still run a moment later are canceled."""
@@ -177,10 +154,6 @@ class StdioSession:
                 # By its JSON text, as 1 and "1" are two ids.
                 if (scope := self._running.get(_to_json(number))) is not None:
                     scope.cancel()
-            case {"jsonrpc": "2.0", "id": number, "result": dict()}:
-                self._answered(number, message["result"])
-            case {"jsonrpc": "2.0", "id": number, "error": error}:
-                self._answered(number, _refused(error))
             case {"jsonrpc": "2.0", "id": _, "result": _} | {"jsonrpc": "2.0", "error": _}:
                 pass  # an answer to nothing that was asked
             case {"jsonrpc": "2.0", "method": str()} if "id" not in message:
@@ -262,7 +235,6 @@ class StdioSession:
         if not isinstance(asked, str):
             raise Refused(INVALID_PARAMS, "'protocolVersion' must be text")
         self._is_open = True
-        self.capabilities = _object(params.get("capabilities"))
         info = self._service.info
         welcome: dict[str, Any] = {
             # https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#version-negotiation:
@@ -282,35 +254,12 @@ class StdioSession:
             arguments=_object(params.get("arguments")),
             meta=meta,
             any_json=self._is_modern,
-            client=None if self._is_modern else self,  # later clients are not asked by requests
         )
         return await self._service.call(asked, self._report(meta.get("progressToken")))
 
-    async def ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-        """See `RequestingClient`."""
-        number = next(self._numbers)
-        answer = self._questions[_to_json(number)] = asyncio.get_running_loop().create_future()
-        try:
-            await self._send({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
-            return await answer
-        except asyncio.CancelledError:
-            await self.tell("notifications/cancelled", {"requestId": number, "reason": "The call has ended"})
-            raise
-        finally:
-            self._questions.pop(_to_json(number), None)
-
     async def tell(self, method: str, params: Mapping[str, Any]) -> None:
-        """See `RequestingClient`."""
+        """Sends a notification."""
         await self._send({"jsonrpc": "2.0", "method": method, "params": params})
-
-    def _answered(self, number: Any, answer: dict[str, Any] | Refused) -> None:
-        question = self._questions.get(_to_json(number))
-        if question is None or question.done():
-            return  # it is not asked any more
-        if isinstance(answer, Refused):
-            question.set_exception(answer)
-        else:
-            question.set_result(answer)
 
     def _report(self, token: Any) -> Report | None:
         async def report(done: float, total: float | None, text: str | None) -> None:
@@ -352,13 +301,6 @@ def _is_id(value: Any) -> bool:
 def _failed(number: str | float | None, refused: Refused) -> dict[str, Any]:
     error: dict[str, Any] = {"code": refused.code, "message": str(refused)}
     return {"jsonrpc": "2.0", "id": number, "error": error | ({"data": refused.data} if refused.data else {})}
-
-
-def _refused(error: Any) -> Refused:
-    """A client's error as it answers a question."""
-    said = cast("dict[str, Any]", error) if isinstance(error, dict) else {}
-    code, why = said.get("code"), said.get("message")
-    return Refused(code if isinstance(code, int) else _INTERNAL_ERROR, why if isinstance(why, str) else "")
 
 
 def _described(info: Info) -> dict[str, Any]:
