@@ -78,7 +78,6 @@ _COMMANDS: Final[Mapping[str, str | _Group]] = {
             "run": "graph_commands:run",
             "record": "graph_testing:record",
             "test": "graph_testing:run_cases",
-            "eval": "graph_testing:evaluate_expression",
             "show": "graph_commands:show",
             "studio": "graph_editing:studio",
             "serve": "graph_commands:serve",

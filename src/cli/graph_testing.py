@@ -1,4 +1,4 @@
-"""``knime-mcp graph record``, ``test`` and ``eval``: runs that are kept, repeated and looked into."""
+"""``knime-mcp graph record`` and ``test``: runs that are kept and repeated."""
 
 from __future__ import annotations
 
@@ -214,38 +214,3 @@ def _report(file: Path, document: GraphDocument, outcomes: list[CaseOutcome], *,
         "bold red" if failed else "bold green",
     )
     return ExitCode.FAILED if failed else ExitCode.OK
-
-
-@reports_errors
-@needs_graph
-def evaluate_expression(
-    expression: Annotated[str, typer.Argument(metavar="EXPR", help="JSONata.")],
-    run: Annotated[
-        Path, typer.Option(metavar="RUN.json", help="A run, from knime-mcp graph run --save-run.")
-    ],
-    at: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NODE|NUMBER",
-            help="Evaluate it where this node (its last execution) or execution, from 0, began; by default at"
-            " the end.",
-        ),
-    ] = None,
-) -> ExitCode:
-    """Try an expression on the values of a saved run, as a node of it would see them.
-
-    Example: knime-mcp graph eval "list.result[0].path" --run run.json --at words
-    """
-    recorded = read_json(run)
-    from ..graph.expressions import UNDEFINED, ExpressionError
-    from ..graph.recorded_runs import evaluate_in_run
-
-    try:
-        value = evaluate_in_run(expression, recorded, at)
-    except ExpressionError as error:
-        raise CommandError(f"{error.what}.") from None
-    if value is UNDEFINED:
-        note("The expression finds nothing.")
-    else:
-        print_json(value)
-    return ExitCode.OK

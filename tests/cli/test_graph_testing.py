@@ -87,14 +87,3 @@ def test_what_cannot_be_tested(cli, graph, tmp_path):
     done = cli("graph", "record", "g.yaml", "tt")
     assert done.code == 1
     assert "Tool not found: tt" in done.err
-
-
-def test_eval(cli, graph):
-    assert cli("graph", "run", "g.yaml", "t", "n:=4", "--save-run", "run.json").code == 0
-    done = cli("graph", "eval", "x.received.n + y.twice", "--run", "run.json")
-    assert (done.code, done.out) == (0, "12\n")
-    done = cli("graph", "eval", "y", "--run", "run.json", "--at", "y")
-    assert (done.code, done.out) == (0, "")
-    assert "finds nothing" in done.err
-    done = cli("graph", "eval", "$lenght(x)", "--run", "run.json")
-    assert done.code == 1
