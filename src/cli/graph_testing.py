@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -123,9 +122,6 @@ def run_cases(
     case: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Only this case; may be repeated.")
     ] = None,
-    live: Annotated[
-        bool, typer.Option("--live", help="Call the servers instead of using their recorded replies.")
-    ] = False,
     mcp: McpFileOption = None,
     dialect: DialectOption = DialectChoice.AUTO,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
@@ -144,22 +140,17 @@ def run_cases(
     chosen = _chosen(_read(kept_in), case or [], kept_in)
     from ..graph.document_loading import load_document
 
-    environ = os.environ if live else None  # no server is called, so secrets may be missing
-    document = load_document(file, dialect=dialect, mcp_file=mcp, environ=environ)
+    # No server is called, so secrets may be missing.
+    document = load_document(file, dialect=dialect, mcp_file=mcp, environ=None)
     outcomes: list[CaseOutcome] = []
     with ExitStack() as stack:
         interrupt = stack.enter_context(Interrupt())
         from ..graph.graph_cases import run_case
         from ..graph.run_control import RunError
-        from ..graph.server_calls import GraphSessions
 
-        # Nothing is connected before the first call.
-        sessions = GraphSessions(document.servers)
-        stack.callback(sessions.close)
-        call = sessions.call if live else None
         try:
             for one in chosen:
-                outcomes.append(run_case(document, one, call=call, is_canceled=interrupt))
+                outcomes.append(run_case(document, one, is_canceled=interrupt))
                 if not as_json:
                     _say_outcome(outcomes[-1])
         except RunError as error:

@@ -284,16 +284,15 @@ def run_case(
     document: GraphDocument,
     case: GraphCase,
     *,
-    call: CallTool | None = None,
     is_canceled: Callable[[], bool] | None = None,
 ) -> CaseOutcome:
-    """Runs a case with its recorded replies, or with `call`, and compares what it expects.
+    """Runs a case with its recorded replies, and compares what it expects.
 
     Raises:
         RunError: It was stopped.
     """
     replayed = ReplayedCalls(case.calls)
-    executor = GraphExecutor(document if call is not None else _unhurried(document), call or replayed)
+    executor = GraphExecutor(_unhurried(document), replayed)
     result, error = _ANY, None
     try:
         ended = executor.run(case.tool, case.arguments, is_canceled=is_canceled)
@@ -303,10 +302,9 @@ def run_case(
             raise
         error, history = failed, cast("tuple[NodeRecord, ...]", failed.history)
     failures = list(_failures(case, result, error, history))
-    if call is None:
-        # An error that names the call already says it.
-        failures += [text for text in replayed.unknown if error is None or text not in error.sentence]
-        failures += replayed.left()
+    # An error that names the call already says it.
+    failures += [text for text in replayed.unknown if error is None or text not in error.sentence]
+    failures += replayed.left()
     nodes = frozenset((record.tool.name, record.node_id) for record in history if record.tool is not None)
     return CaseOutcome(case=case, failures=tuple(failures), nodes=nodes)
 

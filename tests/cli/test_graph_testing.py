@@ -37,7 +37,7 @@ def test_record_then_test_without_the_server(cli, graph, tmp_path):
     done = cli("graph", "test", "g.yaml", "--case", "five")
     assert done.code == 1
     assert "FAIL  five\n      result.twice: expected 10, got 15\n" in done.out
-    told = cli("graph", "test", "g.yaml", "--json", "--live").json
+    told = cli("graph", "test", "g.yaml", "--json").json
     assert told["ok"] is False
     assert told["nodes"] == {"all": 4, "ran": 4, "never": []}
     assert [one["failures"] for one in told["cases"]] == [
