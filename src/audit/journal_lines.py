@@ -66,32 +66,6 @@ LINES: Final[Mapping[str, Mapping[str, str]]] = {
         "ending": "How the conversation ended.",
         "at": "When it ended.",
     },
-    "graph": {
-        "run": "Id of the run.",
-        "graph": "Id of the run of a graph, which may go on in a later run.",
-        "tool": "The tool of the document.",
-        "arguments": "Its arguments, as JSON.",
-        "hidden": "JSON pointers to those that are secret.",
-        "secrets": "Salt and digests of the marks in them.",
-        "document": "Digests of the nodes, schemas and servers that it may use.",
-        "at": "When it began, or went on.",
-    },
-    "node": {
-        "run": "Id of the run.",
-        "graph": "Id of the run of the graph.",
-        "place": "The node, with the branches, entries and calls around it.",
-        "part": "`reply` of a server, `decision` of a person, `value` that time or chance gave, `cached`"
-        " result, `error` or `retried`: an error after which the run went on.",
-        "value": "What it was, as JSON.",
-        "secrets": "Salt and digests of the marks in it.",
-        "at": "When it was there.",
-    },
-    "result": {
-        "run": "Id of the run.",
-        "graph": "Id of the run of the graph.",
-        "outcome": "`complete`, `failed` or `canceled`.",
-        "at": "When it ended.",
-    },
     "read": {
         "run": "Id of the run.",
         "what": "`resource` or `prompt`.",

@@ -190,11 +190,6 @@ def _module_in(error: Exception) -> str | None:
 
 # Decorators of commands.
 needs_graph = needs("Graphs need", "graph", "jsonata", "regex", "opentelemetry")
-needs_language_server = needs(
-    "The language server needs",
-    "graph,lsp",
-    *("pygls", "lsprotocol", "jsonata", "regex", "opentelemetry"),
-)
 needs_gateway = needs(
     "The gateway needs", "gateway", "fastapi", "jinja2", "prometheus_client", "opentelemetry"
 )

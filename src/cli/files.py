@@ -210,12 +210,8 @@ def open_journal(
         raise CommandError(f"{error}.{fix}") from None
 
 
-def recorded_run(
-    file: Path | None, *, about: str, after: str | None = None
-) -> AbstractContextManager[Run | None]:
+def recorded_run(file: Path | None, *, about: str) -> AbstractContextManager[Run | None]:
     """A run whose parts bring sessions of their own, with its journal; None without a file.
-
-    `after` see `Journal`.
 
     Raises:
         CommandError: The file is not a journal.
@@ -225,7 +221,7 @@ def recorded_run(
     from ..runs.engine import new_run
 
     run = new_run(_connects_nowhere)
-    open_journal(file, run, about=about, what={"kind": "graph"}, after=after)
+    open_journal(file, run, about=about, what={"kind": "graph"})
     return run
 
 

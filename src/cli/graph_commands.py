@@ -26,8 +26,6 @@ from .files import (
     write_page,
     writing,
 )
-from .graph_questions import ApproveOption, DenyOption, approver
-from .graph_resuming import Interrupted, RepeatOption, RunOption
 from .mcpgraph import DialectChoice, serve_document
 from .serving import LogLevel, check_exposure
 from .shared_options import GuardOption, HostOption, HttpOption, LogLevelOption
@@ -42,7 +40,6 @@ if TYPE_CHECKING:
 
 
 _LONGEST = 2000
-_ONE_JOURNAL = "--resume goes on in the journal that it names: leave out --audit."
 _EXAMPLE = '{"name": "value"}'
 _JSON_BEGINS = ("{", "[", '"', "@")
 
@@ -121,19 +118,16 @@ def check(
     Example: knime-mcp graph check tools.yaml --online
     """
     from ..graph.document_loading import check_document
-    from ..graph.graph_cases import known_from_file
     from ..yaml_text import Severity, sorted_problems
 
-    called = known_from_file(file)
-    checked = check_document(file, dialect=dialect, mcp_file=mcp, environ=os.environ, called=called)
+    checked = check_document(file, dialect=dialect, mcp_file=mcp, environ=os.environ)
     problems = checked.problems
     if online and checked.document is not None:
         from ..graph.online_checks import check_online
 
         asked = check_online(checked.document)
         # Once more, with what is known now of the outputs that expressions read.
-        called |= asked.tools
-        checked = check_document(file, dialect=dialect, mcp_file=mcp, environ=os.environ, called=called)
+        checked = check_document(file, dialect=dialect, mcp_file=mcp, environ=os.environ, called=asked.tools)
         problems = sorted_problems([*checked.problems, *asked.problems])
     errors = sum(problem.severity is Severity.ERROR for problem in problems)
     warnings = len(problems) - errors
@@ -215,9 +209,7 @@ def show(
 @needs_graph
 def run(
     file: FileArgument,
-    tool: Annotated[
-        str | None, typer.Argument(metavar="TOOL", help="The tool of the document.", show_default=False)
-    ] = None,
+    tool: Annotated[str, typer.Argument(metavar="TOOL", help="The tool of the document.")],
     arguments: Annotated[
         list[str] | None,
         typer.Argument(
@@ -237,17 +229,6 @@ def run(
     mcp: McpFileOption = None,
     dialect: DialectOption = DialectChoice.AUTO,
     audit: AuditOption = None,
-    resume: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE.jsonl",
-            help="Go on with the run that this journal has interrupted. TOOL and arguments may be left out.",
-        ),
-    ] = None,
-    run_id: RunOption = None,
-    repeat_unknown: RepeatOption = False,
-    approve: ApproveOption = None,
-    deny: DenyOption = None,
     validate: ValidateOption = True,
 ) -> ExitCode:
     """Run a tool of a graph document once, and print its result.
@@ -258,22 +239,10 @@ def run(
     """
     check_output(save_run)
     check_journal(audit)
-    if resume is not None and audit is not None:
-        raise UsageError(_ONE_JOURNAL)
-    if resume is None and (run_id is not None or repeat_unknown):
-        raise UsageError("--run and --repeat-unknown go with --resume.")
     from ..graph.document_loading import load_document
 
     document = load_document(file, dialect=dialect, mcp_file=mcp)
-    interrupted = None
-    if resume is not None:
-        interrupted = Interrupted.read(resume, run_id, repeat_unknown=repeat_unknown)
-        tool = tool or interrupted.earlier.tool
-    if tool is None:
-        raise UsageError(f"Which tool? Write its name after the file. {_tools_of(document)}")
     values = given_arguments(arguments or [], document.tool(tool))
-    if interrupted is not None:
-        values = interrupted.arguments(document, tool, values, secret_argument or ())
     with ExitStack() as stack:
         interrupt = stack.enter_context(Interrupt())
         from ..graph.api import McpGraphApi, spans_from_environment
@@ -283,8 +252,7 @@ def run(
         if spans is not None:
             stack.callback(spans.close)
         about = f"knime-mcp graph run {file.name} {tool}"
-        after = None if interrupted is None else interrupted.content.chain
-        run = stack.enter_context(recorded_run(audit or resume, about=about, after=after))
+        run = stack.enter_context(recorded_run(audit, about=about))
         api = stack.enter_context(
             McpGraphApi(
                 document, run=run, spans=spans, check_schemas=validate, secret_arguments=secret_argument or ()
@@ -299,13 +267,9 @@ def run(
         hooks = Hooks(
             on_node_complete=printer.completed,
             on_node_error=printer.failed,
-            approve=approver(document, approve, deny, interrupt)
-            if document.questions or approve or deny
-            else None,
         )
         try:
-            durable = interrupted.durable(api, run, values) if interrupted and run else None
-            result = api.executor.run(tool, values, hooks=hooks, is_canceled=interrupt, durable=durable)
+            result = api.executor.run(tool, values, hooks=hooks, is_canceled=interrupt)
         except RunError as error:
             message = secrets.text(error.sentence)
             _save(save_run, secrets, tool, shown, error.history, error=message)
@@ -314,8 +278,6 @@ def run(
             # The block ends without an exception, and would be on record as complete.
             if run is not None:
                 run.close("canceled" if is_stopped else "failed")
-                if is_stopped:
-                    note(f"Go on with: --resume {audit or resume}")
             return ExitCode.CANCELED if is_stopped else ExitCode.FAILED
         _save(save_run, secrets, tool, shown, result.history, result=result.result)
         _print_result(tool, result.result, secrets)
@@ -364,6 +326,8 @@ class _Printer:
             text = _lines(value) if isinstance(value, str) else _short(self._secrets.shown(json_value(value)))
             note(f"       {name + ':':<11} {text}")
         note(f"       output:     {_short(shown['output']) if 'output' in shown else 'nothing'}")
+        if record.nothing:
+            note(f"       nothing at: {', '.join(record.nothing)}")
         if record.error is not None:
             note(f"       error:      {self._secrets.text(record.error)}")
 
@@ -432,14 +396,6 @@ def serve(
     mcp: McpFileOption = None,
     dialect: DialectOption = DialectChoice.AUTO,
     audit: AuditOption = None,
-    resume: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE.jsonl",
-            help="Like --audit; and calls that name their runs ('knime-mcp/run' in _meta) go on with those"
-            " that were interrupted.",
-        ),
-    ] = None,
     secret_argument: SecretArgumentOption = None,
     reload: Annotated[bool, typer.Option(help="Apply changes of the document while it is served.")] = True,
     validate: ValidateOption = True,
@@ -458,8 +414,6 @@ def serve(
     Example: knime-mcp graph serve tools.yaml --http 8080
     """
     what = "call these tools, with the rights of this program and the credentials of its servers"
-    if resume is not None and audit is not None:
-        raise UsageError(_ONE_JOURNAL)
     check_exposure(host, what, http=http, keys=keys_file, unprotected=unprotected)
     return serve_document(
         file,
@@ -468,7 +422,6 @@ def serve(
         mcp=mcp,
         dialect=dialect,
         audit=audit,
-        resume=resume,
         secret_arguments=secret_argument or (),
         reload=reload,
         validate=validate,

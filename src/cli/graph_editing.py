@@ -1,4 +1,4 @@
-"""``knime-mcp graph studio``, ``lsp`` and ``toolkit``: documents changed on a page, in editors, over MCP."""
+"""``knime-mcp graph studio`` and ``toolkit``: documents changed on a page, and over MCP."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .command_errors import CommandError, ExitCode, needs_graph, needs_language_server, reports_errors
+from .command_errors import CommandError, ExitCode, needs_graph, reports_errors
 from .files import check_journal, recorded_run
 from .graph_commands import AuditOption, DialectOption, FileArgument, McpFileOption
 from .mcpgraph import DialectChoice
@@ -48,28 +48,6 @@ def studio(
 
     asyncio.run(Studio(Desk(file, dialect=dialect, mcp_file=mcp)).run(port, ready))
     return ExitCode.OK
-
-
-@reports_errors
-@needs_language_server
-def lsp(
-    online: Annotated[
-        bool,
-        typer.Option("--online", help="Ask a document's servers for their tools when it is opened or saved."),
-    ] = False,
-    log_level: LogLevelOption = LogLevel.WARNING,
-) -> ExitCode:
-    """Serve an editor over standard input and output, by the Language Server Protocol.
-
-    It shows what graph check finds as a document is typed, and completes nodes, tools, arguments and paths.
-
-    Example: knime-mcp graph lsp
-    """
-    log_to_stderr(log_level, "%(levelname)s %(name)s: %(message)s")
-    from ..graph.language_server import GraphLanguage
-
-    GraphLanguage(online=online).run()
-    end_now()  # the library has closed standard output
 
 
 @reports_errors

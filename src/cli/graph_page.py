@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..graph.graph_drawing import detail, lay_out
 from ..graph.graph_model import (
-    ApproveNode,
     EntryNode,
     ExitNode,
     ForEachNode,
@@ -188,7 +187,7 @@ def _facts(node: Node) -> tuple[tuple[str, str | None], ...]:  # @NodeTypeDispat
             return (("At once", str(node.max_concurrency) if node.max_concurrency else "all"),)
         case ForEachNode():
             return (("At once", str(node.max_concurrency)), ("Entries at most", str(node.max_items)))
-        case EntryNode() | ExitNode() | TransformNode() | SwitchNode() | ApproveNode():
+        case EntryNode() | ExitNode() | TransformNode() | SwitchNode():
             return ()
 
 

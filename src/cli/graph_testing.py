@@ -1,9 +1,8 @@
-"""``knime-mcp graph record``, ``test`` and ``eval``: runs that are kept, repeated and looked into."""
+"""``knime-mcp graph record`` and ``test``: runs that are kept and repeated."""
 
 from __future__ import annotations
 
 import json
-import os
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,7 +15,6 @@ from ..yaml_text import did_you_mean
 from .command_errors import CommandError, ExitCode, Interrupt, UsageError, needs_graph, reports_errors
 from .files import check_output, read_json, writing
 from .graph_commands import DialectOption, FileArgument, McpFileOption, SecretArgumentOption, given_arguments
-from .graph_questions import ApproveOption, DenyOption, approver
 from .mcpgraph import DialectChoice
 from .terminal import complain, note, print_json, say
 
@@ -56,8 +54,6 @@ def record(
     ] = None,
     cases: CasesOption = None,
     secret_argument: SecretArgumentOption = None,
-    approve: ApproveOption = None,
-    deny: DenyOption = None,
     mcp: McpFileOption = None,
     dialect: DialectOption = DialectChoice.AUTO,
 ) -> ExitCode:
@@ -94,7 +90,6 @@ def record(
                 values,
                 call=api.sessions.call,
                 secrets=secrets,
-                approve=approver(document, approve, deny, interrupt),
                 is_canceled=interrupt,
             )
         except RunError as error:
@@ -127,9 +122,6 @@ def run_cases(
     case: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Only this case; may be repeated.")
     ] = None,
-    live: Annotated[
-        bool, typer.Option("--live", help="Call the servers instead of using their recorded replies.")
-    ] = False,
     mcp: McpFileOption = None,
     dialect: DialectOption = DialectChoice.AUTO,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
@@ -148,22 +140,17 @@ def run_cases(
     chosen = _chosen(_read(kept_in), case or [], kept_in)
     from ..graph.document_loading import load_document
 
-    environ = os.environ if live else None  # no server is called, so secrets may be missing
-    document = load_document(file, dialect=dialect, mcp_file=mcp, environ=environ)
+    # No server is called, so secrets may be missing.
+    document = load_document(file, dialect=dialect, mcp_file=mcp, environ=None)
     outcomes: list[CaseOutcome] = []
     with ExitStack() as stack:
         interrupt = stack.enter_context(Interrupt())
         from ..graph.graph_cases import run_case
         from ..graph.run_control import RunError
-        from ..graph.server_calls import GraphSessions
 
-        # Nothing is connected before the first call.
-        sessions = GraphSessions(document.servers)
-        stack.callback(sessions.close)
-        call = sessions.call if live else None
         try:
             for one in chosen:
-                outcomes.append(run_case(document, one, call=call, is_canceled=interrupt))
+                outcomes.append(run_case(document, one, is_canceled=interrupt))
                 if not as_json:
                     _say_outcome(outcomes[-1])
         except RunError as error:
@@ -218,38 +205,3 @@ def _report(file: Path, document: GraphDocument, outcomes: list[CaseOutcome], *,
         "bold red" if failed else "bold green",
     )
     return ExitCode.FAILED if failed else ExitCode.OK
-
-
-@reports_errors
-@needs_graph
-def evaluate_expression(
-    expression: Annotated[str, typer.Argument(metavar="EXPR", help="JSONata.")],
-    run: Annotated[
-        Path, typer.Option(metavar="RUN.json", help="A run, from knime-mcp graph run --save-run.")
-    ],
-    at: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NODE|NUMBER",
-            help="Evaluate it where this node (its last execution) or execution, from 0, began; by default at"
-            " the end.",
-        ),
-    ] = None,
-) -> ExitCode:
-    """Try an expression on the values of a saved run, as a node of it would see them.
-
-    Example: knime-mcp graph eval "list.result[0].path" --run run.json --at words
-    """
-    recorded = read_json(run)
-    from ..graph.expressions import UNDEFINED, ExpressionError
-    from ..graph.recorded_runs import evaluate_in_run
-
-    try:
-        value = evaluate_in_run(expression, recorded, at)
-    except ExpressionError as error:
-        raise CommandError(f"{error.what}.") from None
-    if value is UNDEFINED:
-        note("The expression finds nothing.")
-    else:
-        print_json(value)
-    return ExitCode.OK

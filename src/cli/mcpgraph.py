@@ -18,15 +18,13 @@ from typing import TYPE_CHECKING
 from ..version import VERSION
 from .app import until_canceled
 from .command_errors import ExitCode, exit_code, needs_graph
-from .files import check_journal, journal_to_resume, recorded_run
+from .files import check_journal, recorded_run
 from .serving import LogLevel, announce, end_now, graph_guard, log_to_stderr
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..graph.api import McpGraphApi
-    from ..graph.durable_runs import KeptRuns
-    from ..runs.engine import Run
 
 
 class DialectChoice(StrEnum):
@@ -95,7 +93,6 @@ def serve_document(
     mcp: Path | None = None,
     dialect: DialectChoice = DialectChoice.AUTO,
     audit: Path | None = None,
-    resume: Path | None = None,
     secret_arguments: Sequence[str] = (),
     reload: bool = True,
     validate: bool = True,
@@ -105,8 +102,7 @@ def serve_document(
     """Serves a document until the client leaves or a signal comes.
 
     The port `http` is 0 for any; without one, the client is at standard input and output. With `keys`, over
-    HTTP, clients need a key of this file, or a login. With `resume`, calls that name their runs go on
-    with those of this journal.
+    HTTP, clients need a key of this file, or a login.
     """
     check_journal(audit)
     gc.disable()  # collections during the imports would take a tenth of the start
@@ -125,9 +121,7 @@ def serve_document(
     with ExitStack() as stack:
         stack.callback(gc.enable)
         about = f"knime-mcp graph serve {file.name}"
-        has_runs = resume is not None and resume.exists() and resume.stat().st_size
-        after = journal_to_resume(resume).chain if resume is not None and has_runs else None
-        run = stack.enter_context(recorded_run(audit or resume, about=about, after=after))
+        run = stack.enter_context(recorded_run(audit, about=about))
         spans = spans_from_environment()
         if spans is not None:
             stack.callback(spans.close)
@@ -146,8 +140,7 @@ def serve_document(
         # Made before the document is loaded, so that no change is missed.
         watch = Reload([file, *([mcp] if mcp else [])], load) if reload else None
         # With the old dialect, tools are listed without output schemas, like the programs of that dialect.
-        kept = None if resume is None or run is None else _kept_runs(run)
-        service = GraphService(load(), output_schemas=dialect is not DialectChoice.TARGET, kept=kept)
+        service = GraphService(load(), output_schemas=dialect is not DialectChoice.TARGET)
         gc.enable()
         gc.freeze()  # long-lived objects; collecting them would delay calls
         signaled = False
@@ -164,19 +157,6 @@ def serve_document(
     if signaled:
         end_now()
     return ExitCode.OK
-
-
-def _kept_runs(run: Run) -> KeptRuns:
-    from ..graph.durable_runs import KeptRuns
-
-    kept = KeptRuns(run)
-    for one in kept.interrupted:
-        logging.getLogger(__name__).warning(
-            "The run %s of the tool '%s' was interrupted; a call that gives its name goes on with it",
-            one.id,
-            one.tool,
-        )
-    return kept
 
 
 if __name__ == "__main__":

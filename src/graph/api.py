@@ -10,7 +10,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from ..audit.journal import Journal
 from ..web.tracing import provider_from_environment
 from .document_loading import CheckedDocument, check_document, load_document
 from .executor import GraphExecutor, RunResult
@@ -26,10 +25,8 @@ if TYPE_CHECKING:
 
     from ..audit.secrets import SecretMarker
     from ..runs.engine import Run
-    from .durable_runs import DurableRun, EarlierGraphRun
     from .graph_model import Dialect, GraphTool, Node, ServerMetadata
     from .graph_spans import GraphSpans
-    from .published import Published
     from .run_state import NodeRecord
     from .server_calls import CallTool
 
@@ -184,40 +181,13 @@ class McpGraphApi:
         if not isinstance(document, GraphDocument):
             document = load_document(document, mcp_file=mcp_file, dialect=dialect)
         self.document = document
-        self.sessions = GraphSessions(document.servers, document.publications, run=run, named=self._named)
+        self.sessions = GraphSessions(document.servers, run=run, named=self._named)
         self.executor = GraphExecutor(
             document,
             call or self.sessions.call,
             spans=spans,
             check_schemas=check_schemas,
             expression_seconds=expression_seconds,
-            # A journal in memory ends with the process: from it nothing could go on.
-            durable=None if run is None or not isinstance(run.journal, Journal) else self.durable,
-        )
-        self._run = run
-
-    def durable(
-        self,
-        tool: GraphTool,
-        arguments: Mapping[str, Any],
-        *,
-        id: str | None = None,  # noqa: A002
-        earlier: EarlierGraphRun | None = None,
-        repeat_unknown: bool = False,
-    ) -> DurableRun:
-        """A run that notes in the journal how it goes on, or goes on with an earlier one."""
-        from .durable_runs import DurableRun
-
-        assert self._run is not None
-        return DurableRun(
-            self._run,
-            self.document,
-            tool,
-            arguments,
-            known=self.secrets,
-            id=id,
-            earlier=earlier,
-            repeat_unknown=repeat_unknown,
         )
 
     @staticmethod
@@ -233,15 +203,6 @@ class McpGraphApi:
         from .server_configs import marker_of_servers  # imported late, so that servers start faster
 
         return marker_of_servers(self.document.servers, self._named)
-
-    @cached_property
-    def published(self) -> Published | None:
-        """What the document's servers publish through it; None if the document says nothing of that."""
-        if not self.document.publications:
-            return None
-        from .published import Published
-
-        return Published(self.document, self.sessions)
 
     def secrets_of(self, tool: str, arguments: Mapping[str, Any] | None) -> SecretMarker:
         """`secrets`, and those among the arguments of a run."""

@@ -40,7 +40,7 @@ class AuditedCalls:
 
     def __call__(self, asked: ServerCall, send: Callable[..., CallToolResult]) -> CallToolResult:
         """Makes a call with `send` (see `GraphSessions.call`), and records it, also if it fails."""
-        tool, run = asked.tool, asked.run
+        tool = asked.tool
         route = route_of(self._servers[asked.server])
         self._names[route.url] = asked.server
         results: list[CallToolResult] = []
@@ -53,17 +53,12 @@ class AuditedCalls:
 
         def make(call: CallInProgress) -> ToolAnswer:
             result = send(on_attempt=call.sent, meta=key_meta(call))
-            if durable is not None and not result.is_error:
-                durable.keep_reply(asked.place, result.raw, run)
             results.append(result)
             return answer_of(result)
 
-        durable = run.durable
-        secrets = run.secrets(self._run.secrets)
+        secrets = asked.run.secrets(self._run.secrets)
         recorded = replace(self._run, check=check, make=partial(make_here, send=make), secrets=secrets)
-        row = None if durable is None else durable.row(asked.place)
-        recorded.repeat_unknown = durable is not None and durable.repeat_unknown
-        outcome = recorded.call(PlannedCall(tool=None, name=tool, arguments=asked.arguments, input_row=row))
+        outcome = recorded.call(PlannedCall(tool=None, name=tool, arguments=asked.arguments))
         if not results:
             assert outcome.error is not None
             raise outcome.error

@@ -16,7 +16,6 @@ from .expressions import check_jsonata, unset_variables
 from .expressions.json_logic import ARRAY_LOOPS, OPERATORS, is_jsonata, wrong_var
 from .expressions.jsonata_functions import FUNCTIONS
 from .graph_model import (
-    ApproveNode,
     Dialect,
     EntryNode,
     ExitNode,
@@ -37,8 +36,8 @@ if TYPE_CHECKING:
     from ..yaml_text import Findings, Path, Position
     from .graph_model import Node, Template
 
-    LookUp = Callable[[str, Path, frozenset[str]], object]
-    """Gets an expression, its place, and the names of variables that it may use beside JSONata's."""
+    LookUp = Callable[[str, Path], None]
+    """Gets an expression and its place."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,10 +175,6 @@ class GraphChecks:
             case ExitNode():
                 if placed.raw.get("next"):
                     yield "next node", placed.raw["next"], ("next",)
-            case ApproveNode():
-                yield "next node", node.next, ("next",)
-                if node.denied is not None:
-                    yield "denied node", node.denied, ("denied",)
             case _:
                 yield "next node", node.next, ("next",)
         if isinstance(target := placed.raw.get("onError"), str):
@@ -305,10 +300,10 @@ def _can_end(tool: PlacedTool, ending: Collection[str]) -> bool:
     return any(isinstance(node, ExitNode) and node.id in reached for node in nodes)
 
 
-HISTORY_FUNCTIONS: Final = frozenset(
+_HISTORY_FUNCTIONS: Final = frozenset(
     {"previousNode", "executionCount", "nodeExecution", "nodeExecutions", "nodeContent"}
 )
-RULE_VARIABLES: Final = frozenset({"item", "current", "accumulator"})
+_RULE_VARIABLES: Final = frozenset({"item", "current", "accumulator"})
 _FIRST_NAME: Final = re.compile(r"[^.\[]+")
 _STANDARD: Final = "a rule of the standard"
 _NO_PATH: Final = re.compile(r"[\[({*/<>=&|?~'\"]")
@@ -323,9 +318,7 @@ _OTHER_LANGUAGES: Final = (
 )
 
 
-def check_expressions(
-    findings: Findings, node: Node, ids: Collection[str], look_up: LookUp | None = None
-) -> None:
+def check_expressions(findings: Findings, node: Node, ids: Collection[str], look_up: LookUp) -> None:
     """Checks the expressions of a node; `look_up` gets each that is JSONata, to judge what it looks up."""
     checks = _ExpressionChecks(findings, node.id, ids, look_up)
     # @NodeTypeDispatch
@@ -336,8 +329,6 @@ def check_expressions(
             checks.jsonata(node.items, "items")
         case McpNode() | ToolNode():
             checks.template(node.args, "args")
-        case ApproveNode():
-            checks.template(node.message, "message")
         case SwitchNode():
             for number, condition in enumerate(node.conditions, 1):
                 if not condition.always:
@@ -347,7 +338,7 @@ def check_expressions(
 
 
 class _ExpressionChecks:
-    def __init__(self, findings: Findings, node: str, ids: Collection[str], look_up: LookUp | None) -> None:
+    def __init__(self, findings: Findings, node: str, ids: Collection[str], look_up: LookUp) -> None:
         self._findings = findings
         self._node = f'Node "{node}"'
         self._ids = ids
@@ -359,11 +350,10 @@ class _ExpressionChecks:
         if problem is not None:
             message = f"{self._node}: Invalid JSONata syntax in {where}: {problem}"
             self._findings.error(message, path, _from_other_language(expression.text))
-        self._variables(expression.text, path, HISTORY_FUNCTIONS)
+        self._variables(expression.text, path, _HISTORY_FUNCTIONS)
 
     def _variables(self, text: str, path: Path, known: frozenset[str]) -> None:
-        if self._look_up is not None:
-            self._look_up(text, path, known)
+        self._look_up(text, path)
         for name in unset_variables(text):
             if name in known:
                 continue
@@ -447,7 +437,7 @@ class _ExpressionChecks:
             return
         problem = check_jsonata(value)
         if problem is None:
-            self._variables(value, path, HISTORY_FUNCTIONS | RULE_VARIABLES)
+            self._variables(value, path, _HISTORY_FUNCTIONS | _RULE_VARIABLES)
             return
         text = f'{self._node}: {prefix}: Invalid JSONata in JSON Logic var operation "{value}": {problem}'
         if value.startswith("$"):

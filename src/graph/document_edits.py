@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..yaml_text import Path
 
 Raw = dict[str, Any]
-_WAYS: Final = ("next", "denied", "onError", "do")
+_WAYS: Final = ("next", "onError", "do")
 
 
 class GraphEditError(MCPError):
@@ -222,10 +222,10 @@ class _Renaming:
         return renamed(text, self.old, self.new, within=self.within) if isinstance(text, str) else text
 
     def in_expressions(self, entry: Raw, dialect: Dialect) -> None:
-        for key in ("transform", "items", "message"):
+        for key in ("transform", "items"):
             if "expr" in (holder := as_mapping(entry.get(key))):
                 holder["expr"] = self.text(holder["expr"])
-        if "items" in entry:  # as a text it is an expression, too; a message is not
+        if "items" in entry:  # as a text it is an expression, too
             entry["items"] = self.text(entry["items"])
         if isinstance(args := entry.get("args"), dict):
             args = cast("Raw", args)

@@ -6,7 +6,7 @@ import logging
 import math
 import os
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -30,7 +30,7 @@ from ..yaml_text import (
     read,
     sorted_problems,
 )
-from .document_checks import GraphChecks, check_expressions
+from .document_checks import GraphChecks
 from .document_reading import NodeReading, ToolReading, looks_like_jsonata
 from .expressions.javascript import plain_number, to_number, to_string
 from .graph_model import (
@@ -39,14 +39,13 @@ from .graph_model import (
     GraphDocument,
     ServerMetadata,
 )
+from .known_fields import CalledTool, CalledTools, FieldChecks
 from .server_configs import ServerReading, read_mcp_file, unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from .document_checks import PlacedTool
-    from .node_shapes import CalledTool, CalledTools, NodeShapes
-    from .publications import Publication
     from .server_configs import ServerConfig
 
 
@@ -92,8 +91,6 @@ class CheckedDocument:
     document: GraphDocument | None
     problems: tuple[Problem, ...]
     dialect: Choice | None = None  # the dialect and the reason for it; None if nothing could be read
-    shapes: Mapping[str, NodeShapes] = field(default_factory=dict[str, "NodeShapes"])  # by tool, if judged
-    tools: CalledTools | None = None  # what is known of the tools that nodes call, if judged
 
 
 def load_document(
@@ -117,8 +114,7 @@ def load_document(
     Raises:
         DocumentError: The document cannot be served; contains all problems.
     """
-    # Shapes only make warnings, and serving has to begin soon.
-    checked = check_document(path, dialect=dialect, mcp_file=mcp_file, environ=environ, judged=False)
+    checked = check_document(path, dialect=dialect, mcp_file=mcp_file, environ=environ)
     if checked.document is None:
         raise DocumentError(str(path), checked.problems)
     if checked.dialect is not None:
@@ -133,12 +129,10 @@ def check_document(
     mcp_file: str | os.PathLike[str] | None = None,
     environ: Mapping[str, str] | None = None,
     called: Mapping[tuple[str, str], CalledTool] | None = None,
-    judged: bool = True,
 ) -> CheckedDocument:
     """Reads a document and finds all its problems; see `load_document`.
 
-    `called` is what is known of tools on servers, by server and name. `judged`: what expressions look up,
-    compare and give is checked, too.
+    `called` is what is known of tools on servers, by server and name.
     """
     file = Path(path)
     try:
@@ -146,7 +140,7 @@ def check_document(
     except (OSError, UnicodeDecodeError) as error:
         return CheckedDocument(document=None, problems=(unreadable(file, error),))
     options: dict[str, Any] = {"dialect": dialect, "mcp_file": mcp_file, "environ": environ}
-    return check_text(text, path=file, called=called, judged=judged, **options)
+    return check_text(text, path=file, called=called, **options)
 
 
 def check_text(
@@ -157,7 +151,6 @@ def check_text(
     mcp_file: str | os.PathLike[str] | None = None,
     environ: Mapping[str, str] | None = None,
     called: Mapping[tuple[str, str], CalledTool] | None = None,
-    judged: bool = True,
 ) -> CheckedDocument:
     """Loads a document from its text; see `load_document` and `check_document`.
 
@@ -183,15 +176,12 @@ def check_text(
     checks = GraphChecks(findings, chosen.dialect, known, [tool.name for tool in placed])
     for tool in placed:
         checks.check(tool)
-    publications = _publications(findings, raw, known, [tool.name for tool in placed])
-    tools, shapes = _check_shapes(findings, raw, placed, called or {}) if judged else (None, {})
-    if not judged:
-        _check_syntax(findings, placed)
+    _check_fields(findings, raw, placed, called or {})
     # Last, as it looks across all tools.
     checks.recursion(placed)
     problems = sorted_problems([*findings.problems, *mcp_problems])
     if head is None or any(problem.severity is Severity.ERROR for problem in problems):
-        return CheckedDocument(document=None, problems=problems, dialect=chosen, shapes=shapes, tools=tools)
+        return CheckedDocument(document=None, problems=problems, dialect=chosen)
     version, server, limits = head
     document = GraphDocument(
         version=version,
@@ -201,22 +191,18 @@ def check_text(
         tools=reading.tools(),
         dialect=chosen.dialect,
         path=path,
-        publications=publications,
         warnings=problems,
     )
-    return CheckedDocument(document=document, problems=problems, dialect=chosen, shapes=shapes, tools=tools)
+    return CheckedDocument(document=document, problems=problems, dialect=chosen)
 
 
-def _check_shapes(
+def _check_fields(
     findings: Findings,
     raw: Any,
     placed: Sequence[PlacedTool],
     called: Mapping[tuple[str, str], CalledTool],
-) -> tuple[CalledTools, dict[str, NodeShapes]]:
-    """Checks the expressions of all nodes, and what is known of their values."""
-    from .node_shapes import CalledTool, CalledTools, NodeShapes
-    from .shape_checks import ShapeChecks
-
+) -> None:
+    """Checks the expressions of all nodes, and the names in them by the schemas at hand."""
     written = {entry["name"]: entry for entry in _entries(raw, "tools") if isinstance(entry.get("name"), str)}
     own = {
         name: CalledTool(
@@ -226,30 +212,13 @@ def _check_shapes(
         for name, entry in written.items()
     }
     tools = CalledTools(own=own, of_servers=called)
-    by_tool: dict[str, NodeShapes] = {}
     for tool in placed:
-        nodes = [placed.node for placed in tool.nodes if placed.node is not None]
-        ids = [placed.id for placed in tool.nodes if placed.id is not None]
-        schemas = own.get(tool.name, CalledTool())
-        shapes = by_tool[tool.name] = NodeShapes(nodes, tools, schemas.input_schema or {}, ids)
-        checks = ShapeChecks(findings, shapes, tools, schemas.output_schema or {})
-        for one in tool.nodes:
-            if one.node is not None:
-                checks.check(one.node, one.path)
-    return tools, by_tool
-
-
-def _check_syntax(findings: Findings, placed: Sequence[PlacedTool]) -> None:
-    for tool in placed:
-        ids = [placed.id for placed in tool.nodes if placed.id is not None]
-        for one in tool.nodes:
-            if one.node is not None:
-                check_expressions(findings, one.node, ids)
+        FieldChecks(findings, tool, tools).check()
 
 
 def _head(fields: Fields) -> tuple[str, ServerMetadata, ExecutionLimits] | None:
     """Version, server and limits of a document; None, after reporting the errors, if they are invalid."""
-    for key, kind in (("mcpServers", MAPPING), ("tools", LIST), ("nodes", LIST), ("publish", MAPPING)):
+    for key, kind in (("mcpServers", MAPPING), ("tools", LIST), ("nodes", LIST)):
         fields.get(key, kind, default=None)
     version, server = fields.text("version"), fields.inside("server")
     name = server.text("name")
@@ -398,16 +367,6 @@ def _servers(
     others, problems = read_mcp_file(Path(mcp_file), environ, without=_names(raw))
     # The document's own servers win.
     return {**others, **servers}, problems
-
-
-def _publications(
-    findings: Findings, raw: dict[str, Any], servers: set[str], tools: Sequence[str]
-) -> dict[str, Publication]:
-    if not as_mapping(raw.get("publish")):
-        return {}
-    from .publications import read_publications
-
-    return read_publications(findings, raw, servers, tools)
 
 
 def _names(raw: dict[str, Any]) -> set[str]:

@@ -22,7 +22,6 @@ from ..yaml_text import (
 )
 from .document_checks import PlacedNode, PlacedTool
 from .graph_model import (
-    ApproveNode,
     Cache,
     Condition,
     Dialect,
@@ -261,7 +260,6 @@ class NodeReading:
             "parallel": self._parallel,
             "forEach": self._for_each,
             "tool": self._tool,
-            "approve": self._approve,
         }
 
     def node(self, raw: Any, path: Path) -> Node | None:
@@ -359,24 +357,6 @@ class NodeReading:
             retry=self._retry(fields),
             timeout=self._seconds(fields, "timeout", default=None),
         )
-
-    def _approve(self, fields: Fields) -> ApproveNode:
-        return ApproveNode(
-            id=fields.text("id"),
-            message=self._text_or_expression(fields, "message"),
-            next=fields.text("next"),
-            denied=fields.optional_text("denied"),
-            position=fields.position,
-        )
-
-    def _text_or_expression(self, fields: Fields, key: str) -> str | Expression:
-        written: str | dict[str, Any] | None = fields.get(key, TEXT, MAPPING)
-        if not isinstance(written, dict):
-            return written or ""
-        inner = fields.inside(key)
-        expression = self._expression(inner.text("expr"), (*inner.path, "expr"))
-        inner.end()
-        return expression
 
     def _switch(self, fields: Fields) -> SwitchNode:
         name, default = fields.text("id"), fields.optional_text("next")

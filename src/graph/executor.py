@@ -21,7 +21,6 @@ from .expressions import ExpressionError, holds
 from .expressions.evaluation_limits import DEFAULT_SECONDS, Stopped
 from .expressions.javascript import UNDEFINED, json_value, truthy
 from .graph_model import (
-    ApproveNode,
     EntryNode,
     ExitNode,
     ForEachNode,
@@ -32,6 +31,7 @@ from .graph_model import (
     TransformNode,
     compiled,
     evaluated,
+    nothing_found_by,
     type_name,
     with_defaults,
 )
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ..client.validation.schemas import CompiledSchema
-    from .durable_runs import DurableRun
     from .graph_model import GraphDocument, GraphTool, Node
     from .graph_spans import GraphSpans
     from .run_control import Controller
@@ -55,7 +54,7 @@ _log = logging.getLogger(__name__)
 _DEEPEST_TOOL: Final = 32
 _MOST_HELPERS: Final = 128
 _BLOCKS: Final = frozenset({"text", "image", "audio", "resource", "resource_link"})
-_FINAL: Final = frozenset({"limit", "stopped", "unknown", "resume"})
+_FINAL: Final = frozenset({"limit", "stopped", "unknown"})
 """Kinds of errors that end a run, whatever its nodes have for errors."""
 _NO_HOOKS: Final = Hooks()
 _ROOM_OF_THREAD: Final = 192 << 20  # its stack, the part of the heap that it reserves, and what it works on
@@ -92,13 +91,11 @@ class GraphExecutor:
         expression_seconds: float = DEFAULT_SECONDS,
         check_schemas: bool = True,
         spans: GraphSpans | None = None,
-        durable: Callable[[GraphTool, Mapping[str, Any]], DurableRun] | None = None,
     ) -> None:
         self.document = document
         self.call = call
         self.cache = ResultCache()
         self.spans = spans
-        self._durable = durable
         self.expression_seconds = expression_seconds
         self._memory: RunMemory | None = None
         self._helpers = _Helpers(_MOST_HELPERS)
@@ -121,9 +118,8 @@ class GraphExecutor:
         controller: Controller | None = None,
         is_canceled: Callable[[], bool] | None = None,
         most_milliseconds: int | None = None,
-        durable: DurableRun | None = None,
     ) -> RunResult:
-        """Runs a tool and waits for its result; a `durable` run notes how it goes on, or goes on."""
+        """Runs a tool and waits for its result."""
         definition = self.document.tool(tool)
         if definition is None:
             known = ", ".join(other.name for other in self.document.tools) or "none"
@@ -137,13 +133,10 @@ class GraphExecutor:
             controller=controller,
             is_canceled=is_canceled,
             memory=self._memory,
-            durable=durable,
         )
         began = time.monotonic()
         if most_milliseconds is not None:
             run.limits = shorter(run.limits, most_milliseconds)
-        elif durable is None and self._durable is not None:
-            run.durable = self._durable(definition, run.arguments)
         if controller is not None:
             controller.become(RunStatus.RUNNING)
         if run.memory is not None:
@@ -163,7 +156,7 @@ class GraphExecutor:
         duration = (time.monotonic() - began) * 1000
         return RunResult(result=result, history=run.history.records(), duration=duration)
 
-    def _finish(self, run: RunState, branch: tuple[str, ...] = (), place: str = "") -> Any:
+    def _finish(self, run: RunState, branch: tuple[str, ...] = ()) -> Any:
         schemas = self._schemas.get(run.tool.name)
         problem = violation(schemas[0], run.arguments, "the arguments") if schemas is not None else None
         if problem is not None:
@@ -173,7 +166,7 @@ class GraphExecutor:
                 kind="arguments",
                 fix="Correct the arguments; nothing was run",
             )
-        line = NodeSequence(run, run.history.view, branch, place=place)
+        line = NodeSequence(run, run.history.view, branch)
         last = self._run_line(line, run.tool.entry.id)
         result = json_value(None if last is None else last.output)
         problem = violation(schemas[1], result, "the result") if schemas is not None else None
@@ -205,7 +198,6 @@ class GraphExecutor:
             node_id=node.id,
             node_type=type_name(node),
             branch=line.branch,
-            place=line.place_of(node.id),
             start_time=now_ms(),
             tool=run.tool,
         )
@@ -225,6 +217,7 @@ class GraphExecutor:
         hook = run.hooks.on_node_complete
         # The context before this output, copied only for a hook: it is large, and changes in the next line.
         seen = line.view.context if hook is None else dict(line.view.context)
+        record.nothing = nothing_found_by(node, seen)
         line.view.add(record)
         if hook is not None:
             hook(record, node, seen)
@@ -233,9 +226,7 @@ class GraphExecutor:
     def _output_or_error(
         self, line: NodeSequence, node: Node, record: NodeRecord, last: NodeRecord | None
     ) -> Any:
-        given, durable = line.run.hooks.output_for, line.run.durable
-        if durable is not None and (known := durable.error(record.place, "error", line.run)) is not None:
-            raise known
+        given = line.run.hooks.output_for
         try:
             if given is not None and (output := given(record, node)) is not ABSENT:
                 return output
@@ -259,9 +250,9 @@ class GraphExecutor:
                 is_there = last is not None and last.output is not UNDEFINED and truthy(last.output)
                 return last.output if is_there and last is not None else {}
             case TransformNode():
-                return _steady(line, node, record, lambda: line.evaluate(node.expression.text))
+                return line.evaluate(node.expression.text)
             case SwitchNode():
-                return _steady(line, node, record, lambda: _switch(line, node))
+                return _switch(line, node)
             case McpNode():
                 return self._call(line, node, record)
             case ToolNode():
@@ -270,17 +261,13 @@ class GraphExecutor:
                 return self._run_parallel(line, node, record)
             case ForEachNode():
                 return self._run_each(line, node, record)
-            case ApproveNode():
-                from .approvals import decided  # imported late, as few graphs ask anybody
-
-                return decided(node, line, record)
             case _:
                 assert_never(node)
 
     def _call(self, line: NodeSequence, node: McpNode, record: NodeRecord) -> Any:
-        record.input = _steady(line, node, record, lambda: arguments_of(node.args, line))
+        record.input = arguments_of(node.args, line)
         if node.cache is not None:
-            kept = self._cached(line, node, record)
+            kept = self.cache.get(node, record)
             if kept is not ABSENT:
                 return kept
         output = retried(node.retry, line, record, lambda: call_node(node, record, line, self.call))
@@ -289,17 +276,6 @@ class GraphExecutor:
         if record.lost:
             self._tell_of_lost_blocks(line.run.tool, record)
         return output
-
-    def _cached(self, line: NodeSequence, node: McpNode, record: NodeRecord) -> Any:
-        durable, place = line.run.durable, record.place
-        if durable is not None and (known := durable.recorded(place, "cached", line.run)) is not ABSENT:
-            record.content, record.lost = known["content"], known["lost"]
-            return known.get("output", UNDEFINED)
-        kept = self.cache.get(node, record)
-        if durable is not None and kept is not ABSENT:
-            said = {"output": kept, "content": record.content, "lost": record.lost}
-            durable.keep(place, "cached", said, line.run)
-        return kept
 
     def _tell_of_lost_blocks(self, tool: GraphTool, record: NodeRecord) -> None:
         """Warns once of a node whose output lacks blocks of the result, unless the tool asks for them."""
@@ -319,7 +295,7 @@ class GraphExecutor:
         )
 
     def _call_tool(self, line: NodeSequence, node: ToolNode, record: NodeRecord) -> Any:
-        arguments = record.input = _steady(line, node, record, lambda: arguments_of(node.args, line))
+        arguments = record.input = arguments_of(node.args, line)
         tool = record.called = self.document.tool(node.tool)
         if tool is None:
             raise RunError(f"Tool not found: {node.tool}", kind="graph")
@@ -358,8 +334,7 @@ class GraphExecutor:
             caller=outer,
             history=outer.history.nested(),
         )
-        place = f"{record.attempt_place}[{tool.name}]/"
-        return self._finish(inner, line.branch_of(record, tool.name), place)
+        return self._finish(inner, line.branch_of(record, tool.name))
 
     def _run_parallel(self, line: NodeSequence, node: ParallelNode, record: NodeRecord) -> dict[str, Any]:
         """Runs the branches; returns their outputs, without undefined ones, by their first nodes."""
@@ -370,7 +345,7 @@ class GraphExecutor:
 
     def _run_each(self, line: NodeSequence, node: ForEachNode, record: NodeRecord) -> list[Any]:
         """Runs the chain for each entry of the list; returns the outputs, null for undefined ones."""
-        value = _steady(line, node, record, lambda: line.evaluate(node.items.text))
+        value = line.evaluate(node.items.text)
         items = cast("list[Any]", value) if isinstance(value, list) else [value]
         items = record.input = [] if value is UNDEFINED else items
         if len(items) > node.max_items:
@@ -507,10 +482,6 @@ def _following(node: Node, output: Any) -> str | None:
             return None
         case SwitchNode():
             return output
-        case ApproveNode():
-            from .approvals import way_on
-
-            return way_on(node, output)
         case _:
             return node.next
 
@@ -522,8 +493,6 @@ def _failed(line: NodeSequence, node: Node, record: NodeRecord, error: RunError)
     record.end_time, record.error = now_ms(), error.sentence
     target: str | None = getattr(node, "on_error", None)
     caught = target is not None and error.kind not in _FINAL
-    if caught and run.durable is not None:
-        run.durable.keep_error(record.place, "error", error, run)
     record.output = {"error": error.to_json()} if caught else None
     line.view.add(record)
     if run.hooks.on_node_error is not None:
@@ -531,12 +500,6 @@ def _failed(line: NodeSequence, node: Node, record: NodeRecord, error: RunError)
     if not caught or target is None:
         raise error
     return target
-
-
-def _steady(line: NodeSequence, node: Node, record: NodeRecord, value: Callable[[], Any]) -> Any:
-    """What a node computes; in a run that went on after an interruption the same as before it."""
-    run = line.run
-    return value() if run.durable is None else run.durable.steady(record.place, node, run, value)
 
 
 def _switch(line: NodeSequence, node: SwitchNode) -> str:

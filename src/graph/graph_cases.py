@@ -16,23 +16,19 @@ from ..audit.secrets import marks_in
 from ..client.protocol.tools import CallToolResult
 from ..types.errors import ArgumentsInvalid, AuthError, MCPError, ServerError, SettingInvalid
 from ..types.texts import beginning, canonical_json, why_no_json
-from ..yaml_text import as_mapping, did_you_mean, kind_of
-from .approvals import Decision
+from ..yaml_text import did_you_mean, kind_of
 from .executor import GraphExecutor
 from .expressions import Bounds, ExpressionError, evaluate
 from .expressions.evaluation_limits import DEFAULT_SECONDS
 from .expressions.javascript import UNDEFINED, json_value
 from .graph_model import McpNode, ToolNode
-from .node_shapes import CalledTool
-from .run_control import Hooks, RunError
-from .server_calls import output_of
+from .run_control import RunError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from ..audit.secrets import SecretMarker
-    from .approvals import Approver, Question
     from .graph_model import GraphDocument, Node
     from .run_state import NodeRecord
     from .server_calls import CallTool, ServerCall
@@ -72,7 +68,6 @@ class GraphCase:
         result: The result of the tool.
         error: A text in the message of the error with which the run ends.
         asserts: JSONata that has to give true; it sees the outputs of the nodes, and ``$result``.
-        decisions: The outputs of *approve* nodes, by their ids.
     """
 
     name: str
@@ -83,7 +78,6 @@ class GraphCase:
     result: Any = field(default=_ANY)
     error: str | None = None
     asserts: tuple[str, ...] = ()
-    decisions: dict[str, Any] = field(default_factory=dict[str, Any])
 
     def to_json(self) -> dict[str, Any]:
         calls = {"calls": [call.to_json() for call in self.calls]} if self.calls else {}
@@ -123,12 +117,8 @@ def read_cases(parsed: Any, file: str) -> tuple[GraphCase, ...]:
 def _read_case(raw: Any, where: str) -> GraphCase:
     values = _object(raw, where, _keys(GraphCase))
     where = f"{where} '{values['name']}'" if isinstance(values.get("name"), str) else where
-    texts = {"name": str, "tool": str, "arguments": dict, "error": str, "decisions": dict}
+    texts = {"name": str, "tool": str, "arguments": dict, "error": str}
     values = _typed(values, texts, {"name", "tool"}, where)
-    for node, said in as_mapping(values.get("decisions")).items():
-        kinds = {"approved": bool, "by": str, "comment": str}
-        place = f"{where}, decision '{node}'"
-        _typed(_object(said, place, set(kinds)), kinds, {"approved"}, place)
     for key in ("path", "asserts"):
         if key in values:
             values[key] = tuple(_list(values[key], f"{where}, {key}"))
@@ -163,25 +153,6 @@ def cases_in(file: Path) -> tuple[GraphCase, ...]:
     except (ValueError, RecursionError) as error:
         raise SettingInvalid(f"{file} cannot be read: {why_no_json(error)}", setting="cases") from None
     return read_cases(parsed, str(file))
-
-
-def known_from_file(document: Path | None) -> dict[tuple[str, str], CalledTool]:
-    """What the cases beside a document tell, see `known_from`; nothing if there are none.
-
-    Raises:
-        SettingInvalid: The file of the cases cannot be read.
-    """
-    return {} if document is None else known_from(cases_in(cases_file(document)))
-
-
-def known_from(cases: Iterable[GraphCase]) -> dict[tuple[str, str], CalledTool]:
-    """What recorded replies tell of the tools on servers: the outputs that nodes had from them."""
-    outputs: dict[tuple[str, str], list[Any]] = {}
-    for call in (call for case in cases for call in case.calls if call.result is not None):
-        reply = CallToolResult.from_raw(call.result or {}, null_is_absent=True)
-        if not reply.is_error and (output := output_of(reply)) is not UNDEFINED:
-            outputs.setdefault((call.server, call.tool), []).append(output)
-    return {tool: CalledTool(outputs=tuple(found)) for tool, found in outputs.items()}
 
 
 def _keys(kind: type) -> set[str]:
@@ -313,37 +284,29 @@ def run_case(
     document: GraphDocument,
     case: GraphCase,
     *,
-    call: CallTool | None = None,
     is_canceled: Callable[[], bool] | None = None,
 ) -> CaseOutcome:
-    """Runs a case with its recorded replies, or with `call`, and compares what it expects.
+    """Runs a case with its recorded replies, and compares what it expects.
 
     Raises:
         RunError: It was stopped.
     """
     replayed = ReplayedCalls(case.calls)
-    executor = GraphExecutor(document if call is not None else _unhurried(document), call or replayed)
+    executor = GraphExecutor(_unhurried(document), replayed)
     result, error = _ANY, None
     try:
-        hooks = Hooks(approve=lambda question: _decision_in(case, question))
-        ended = executor.run(case.tool, case.arguments, hooks=hooks, is_canceled=is_canceled)
+        ended = executor.run(case.tool, case.arguments, is_canceled=is_canceled)
         result, history = ended.result, ended.history
     except RunError as failed:
         if failed.kind == "stopped":
             raise
         error, history = failed, cast("tuple[NodeRecord, ...]", failed.history)
     failures = list(_failures(case, result, error, history))
-    if call is None:
-        # An error that names the call already says it.
-        failures += [text for text in replayed.unknown if error is None or text not in error.sentence]
-        failures += replayed.left()
+    # An error that names the call already says it.
+    failures += [text for text in replayed.unknown if error is None or text not in error.sentence]
+    failures += replayed.left()
     nodes = frozenset((record.tool.name, record.node_id) for record in history if record.tool is not None)
     return CaseOutcome(case=case, failures=tuple(failures), nodes=nodes)
-
-
-def _decision_in(case: GraphCase, question: Question) -> Decision | None:
-    said = case.decisions.get(question.node)
-    return None if said is None else Decision.from_json(said, by="the case")
 
 
 def _unhurried(document: GraphDocument) -> GraphDocument:
@@ -429,7 +392,6 @@ def recorded_case(
     *,
     call: CallTool,
     secrets: SecretMarker,
-    approve: Approver | None = None,
     is_canceled: Callable[[], bool] | None = None,
 ) -> GraphCase:
     """Runs a tool and makes a case of it, with marks instead of secrets; a run that fails is a case, too.
@@ -438,19 +400,10 @@ def recorded_case(
         RunError: It was stopped, or has no such tool.
     """
     recording = RecordingCalls(call)
-    decisions: dict[str, Any] = {}
-
-    def decide(question: Question) -> Decision | None:
-        decision = approve(question) if approve is not None else None
-        if decision is not None:
-            decisions[question.node] = decision.to_json()
-        return decision
-
     case = GraphCase(name=name, tool=tool)
     try:
         executor = GraphExecutor(document, recording)
-        hooks = Hooks(approve=None if approve is None else decide)
-        ended = executor.run(tool, arguments, hooks=hooks, is_canceled=is_canceled)
+        ended = executor.run(tool, arguments, is_canceled=is_canceled)
         history, case = ended.history, replace(case, result=secrets.shown(ended.result))
     except RunError as error:
         # Neither is what the tool does.
@@ -464,7 +417,6 @@ def recorded_case(
         arguments=secrets.mark(arguments, *schemas),
         calls=tuple(_without(call, secrets) for call in recording.calls),
         path=tuple(record.node_id for record in history if not record.branch),
-        decisions=decisions,
     )
 
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from .graph_model import (
-    ApproveNode,
     EntryNode,
     ExitNode,
     ForEachNode,
@@ -91,8 +90,6 @@ def detail(node: Node) -> str:
             return "for each"
         case ToolNode():
             return f"tool {node.tool}"
-        case ApproveNode():
-            return "approve"
 
 
 def _shape(node: Node) -> str:
@@ -102,7 +99,7 @@ def _shape(node: Node) -> str:
     match node:
         case EntryNode() | ExitNode():
             return f'(["{label}"])'
-        case SwitchNode() | ApproveNode():
+        case SwitchNode():
             return f'{{"{label}"}}'
         case McpNode() | ToolNode():
             return f'[["{label}"]]'

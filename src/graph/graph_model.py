@@ -16,13 +16,14 @@ from ..types.errors import MCPError
 from ..types.texts import compact_json
 from ..yaml_text import Position, as_mapping
 from .expressions.javascript import json_value
+from .expressions.json_logic import vars_of
+from .expressions.plain_paths import nothing_found
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from ..yaml_text import Problem
-    from .publications import Publication
     from .server_configs import ServerConfig
 
 
@@ -193,16 +194,7 @@ class ToolNode(NodeBase):
     timeout: float | None = None  # seconds for one call; None: the rest of the run's time
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApproveNode(NodeBase):
-    """Asks a person whether the run may go on, and waits for the decision."""
-
-    message: Template  # what the person reads: a text, or an expression for it
-    next: str
-    denied: str | None = None  # node that follows if the person says no; None ends the run
-
-
-_Working = TransformNode | McpNode | SwitchNode | ParallelNode | ForEachNode | ToolNode | ApproveNode
+_Working = TransformNode | McpNode | SwitchNode | ParallelNode | ForEachNode | ToolNode
 Node = EntryNode | ExitNode | _Working
 
 
@@ -228,8 +220,6 @@ def evaluated(node: Node) -> tuple[tuple[str, Any], ...]:
             return (("items", node.items.text),)
         case McpNode() | ToolNode():
             return (("arguments", template_json(node.args)),)
-        case ApproveNode():
-            return (("message", template_json(node.message)),)
         case SwitchNode():
             return tuple(
                 (f"rule {number} → {condition.next}", condition.rule)
@@ -238,6 +228,34 @@ def evaluated(node: Node) -> tuple[tuple[str, Any], ...]:
             )
         case EntryNode() | ExitNode() | ParallelNode():
             return ()
+
+
+def nothing_found_by(node: Node, context: Mapping[str, Any]) -> list[str]:
+    """The paths in a node's expressions that lead nowhere in a context."""
+    match node:
+        case TransformNode():
+            texts = [node.expression.text]
+        case ForEachNode():
+            texts = [node.items.text]
+        case McpNode() | ToolNode():
+            texts = list(_expressions(node.args))
+        case SwitchNode() if not node.standard:
+            texts = [text for condition in node.conditions for text in vars_of(condition.rule)]
+        case _:
+            return []
+    return list(dict.fromkeys(path for text in texts for path in nothing_found(text, context)))
+
+
+def _expressions(template: Template) -> Iterator[str]:
+    match template:
+        case Expression():
+            yield template.text
+        case dict() | list():
+            inner = cast("dict[str, Any]", template)
+            for value in inner.values() if isinstance(template, dict) else inner:
+                yield from _expressions(value)
+        case _:
+            pass
 
 
 def exits(node: Node) -> tuple[tuple[str, str], ...]:
@@ -258,8 +276,6 @@ def exits(node: Node) -> tuple[tuple[str, str], ...]:
             return (*first, ("joined", node.next), *_error(node.on_error))
         case ForEachNode():
             return (("each", node.body), ("done", node.next), *_error(node.on_error))
-        case ApproveNode():
-            return (("approved", node.next), *([("denied", node.denied)] if node.denied is not None else []))
         case TransformNode() | McpNode() | ToolNode():
             return (("", node.next), *_error(node.on_error))
 
@@ -399,16 +415,8 @@ class GraphDocument:
     dialect: Dialect
     path: Path | None = None
     # what clients get of the servers themselves, by server
-    publications: Mapping[str, Publication] = field(default_factory=dict[str, "Publication"])
     # the warnings that ``check`` reports; the tools can run all the same
     warnings: tuple[Problem, ...] = field(default=(), compare=False, repr=False)
-
-    @property
-    def questions(self) -> frozenset[str]:
-        """The ids of the nodes that ask a person."""
-        return frozenset(
-            node.id for tool in self.tools for node in tool.nodes if isinstance(node, ApproveNode)
-        )
 
     def tool(self, name: str) -> GraphTool | None:
         return next((tool for tool in self.tools if tool.name == name), None)

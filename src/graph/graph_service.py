@@ -12,51 +12,33 @@ import re
 import threading
 import time
 from collections import Counter
-from concurrent.futures import wait
 from contextlib import contextmanager
-from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio
 
-from ..client.clock import POLL_SECONDS
-from ..client.protocol.messages import INTERNAL_ERROR, RpcError
-from ..stdio.session import TOOLS_CHANGED, Info, Refused, Report, RequestedCall
+from ..stdio.session import Info, Report, RequestedCall
 from ..types.errors import kind_and_place
 from ..types.texts import without_surrogates
 from ..yaml_text import as_mapping
 from .graph_model import EntryNode, ExitNode, SwitchNode, TransformNode, for_clients
 from .graph_spans import is_traced
-from .run_control import Hooks, RunClient, RunError
+from .run_control import Hooks, RunError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping
     from pathlib import Path
 
     from ..audit.secrets import SecretMarker
-    from ..client.mcp_client import Progress
-    from ..stdio.session import Handler, RequestingClient
     from .api import McpGraphApi
-    from .durable_runs import DurableRun, KeptRuns
     from .executor import GraphExecutor, RunResult
     from .graph_model import GraphTool, Node
-    from .published import PublishedTool
 
 
 _log = logging.getLogger(__name__)
 
 HISTORY_KEY: Final = "knime-mcp/history"
 """Key in ``_meta``: true in a call requests the history, which is the value of this key in the result."""
-
-RUN_KEY: Final = "knime-mcp/run"
-"""Key in ``_meta`` of a call: a name for its run, with which the client can go on after an interruption."""
-
-REPEAT_KEY: Final = "knime-mcp/repeat-unknown"
-"""Key in ``_meta`` beside `RUN_KEY`: true to make calls again of which nobody knows what came of them."""
-
-ANSWER_SECONDS: Final = 3600.0
-"""Time in which a client has to answer; calls that wait longer end."""
 
 _MOST_RUNS: Final = 256
 _END_SECONDS: Final = 5.0
@@ -70,32 +52,19 @@ class GraphService:
     replaced.
     """
 
-    def __init__(
-        self, api: McpGraphApi, *, output_schemas: bool = True, kept: KeptRuns | None = None
-    ) -> None:
-        self._kept = kept
+    def __init__(self, api: McpGraphApi, *, output_schemas: bool = True) -> None:
         self._output_schemas = output_schemas
         self._used_changed = threading.Condition()
         self._used_by: Counter[McpGraphApi] = Counter()
         self._closing = threading.Event()
         self._runs = anyio.CapacityLimiter(_MOST_RUNS)
-        self.on_change: Callable[[str], Coroutine[Any, Any, None]] | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self.on_change: Callable[[], Coroutine[Any, Any, None]] | None = None
         self._serve(api)
 
     def _serve(self, api: McpGraphApi) -> None:
         self._api = api
         api.executor.hold_memory()
         self._quick_runs = QuickRuns(api.executor)
-        if (published := api.published) is not None:
-
-            def changed(method: str) -> None:
-                published.forget()
-                if self._loop is not None and self.on_change is not None:
-                    # Notifications come in the threads of clients.
-                    asyncio.run_coroutine_threadsafe(self.on_change(method), self._loop)
-
-            api.sessions.watch(changed)
 
     @property
     def info(self) -> Info:
@@ -110,13 +79,6 @@ class GraphService:
 
     async def tools(self, *, any_json: bool) -> list[dict[str, Any]]:
         """The tools, as MCP lists them; `any_json`: the client takes results that are not objects."""
-        published = self._api.published
-        if published is None or not published.has("tools"):
-            return self._own_tools(any_json=any_json)
-        theirs = await self._in_thread(partial(published.listed_tools, any_json=any_json))
-        return [*self._own_tools(any_json=any_json), *theirs]
-
-    def _own_tools(self, *, any_json: bool) -> list[dict[str, Any]]:
         listed: list[dict[str, Any]] = []
         for tool in self._api.list_tools():
             described: dict[str, Any] = {"name": tool.name, "description": tool.description}
@@ -126,16 +88,6 @@ class GraphService:
             described |= {"annotations": tool.annotations} if tool.annotations is not None else {}
             listed.append(for_clients(described, any_json=any_json))
         return listed
-
-    @property
-    def offers(self) -> Mapping[str, Handler]:
-        """Resources and prompts that servers publish, and their logs."""
-        published = self._api.published
-        return {} if published is None else published.offers(self._in_thread)
-
-    async def _in_thread(self, work: Callable[[], Any]) -> Any:
-        self._loop = asyncio.get_running_loop()
-        return await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=self._runs)
 
     async def replace(self, api: McpGraphApi) -> None:
         """Serves another document from now on. Current runs finish with the old document."""
@@ -147,7 +99,7 @@ class GraphService:
         if unused:
             await anyio.to_thread.run_sync(old.close)
         if self.on_change is not None:
-            await self.on_change(TOOLS_CHANGED)
+            await self.on_change()
 
     def end_runs(self) -> None:
         """Ends all runs; their clients receive errors."""
@@ -166,10 +118,8 @@ class GraphService:
     async def call(self, asked: RequestedCall, report: Report | None = None) -> dict[str, Any]:
         """Runs a tool, and reports progress if asked for; canceling the coroutine ends the run."""
         if report is None:
-            # In the event loop itself: handing it to a thread takes as long as such a run. One with a name
-            # writes into its journal, so it is no quick one.
-            is_named = RUN_KEY in asked.meta
-            quick = None if is_named else self._quick_runs.run(asked.tool, asked.arguments)
+            # In the event loop itself: handing it to a thread takes as long as such a run.
+            quick = self._quick_runs.run(asked.tool, asked.arguments)
             return await self._run(asked, None) if quick is None else _answer(asked, quick, self._api)
         async with anyio.create_task_group() as group:
             reporter = _Reporter(self._api.secrets_of(asked.tool, asked.arguments))
@@ -185,22 +135,15 @@ class GraphService:
         def is_canceled() -> bool:
             return canceled.is_set() or self._closing.is_set()
 
-        client = None if asked.client is None else _run_client(asked.client, is_canceled)
-
         def work() -> dict[str, Any]:
-            hooks = Hooks(client=client)
+            hooks = Hooks()
             if reporter is not None:
-                hooks = replace(hooks, on_progress=reporter.tool, on_node_start=reporter.node)
+                hooks = Hooks(on_progress=reporter.tool, on_node_start=reporter.node)
             with self._used() as api:
                 try:
-                    # The document's own tools come first, as in the list.
-                    if api.published is not None and api.document.tool(asked.tool) is None:
-                        tool = api.published.tool(asked.tool)
-                        return _passed_on(asked, tool, api, hooks, reporter, is_canceled)
-                    with self._durable(asked, api) as (arguments, durable):
-                        result = api.executor.run(
-                            asked.tool, arguments, hooks=hooks, is_canceled=is_canceled, durable=durable
-                        )
+                    result = api.executor.run(
+                        asked.tool, asked.arguments, hooks=hooks, is_canceled=is_canceled
+                    )
                     return _answer(asked, result, api)
                 except RunError as error:
                     return _failure(asked, error, api)
@@ -216,27 +159,6 @@ class GraphService:
             # The thread cannot be stopped: the run looks at this between nodes and while it waits.
             canceled.set()
             raise
-
-    @contextmanager
-    def _durable(
-        self, asked: RequestedCall, api: McpGraphApi
-    ) -> Generator[tuple[Mapping[str, Any] | None, DurableRun | None]]:
-        """The run to which the client gave a name, and its arguments; other runs are noted by themselves."""
-        name = asked.meta.get(RUN_KEY)
-        if name is None:
-            yield asked.arguments, None
-            return
-        if self._kept is None:
-            raise RunError(
-                "This server does not go on with runs, so they have no names",
-                kind="resume",
-                fix="Start it with: graph serve --resume FILE.jsonl",
-            )
-        repeat = asked.meta.get(REPEAT_KEY) is True
-        with self._kept.named(
-            api, str(name), asked.tool, asked.arguments or {}, repeat_unknown=repeat
-        ) as begun:
-            yield begun
 
     @contextmanager
     def _used(self) -> Generator[McpGraphApi]:
@@ -258,64 +180,19 @@ class GraphService:
                 api.close()
 
 
-def _passed_on(
-    asked: RequestedCall,
-    tool: PublishedTool,
-    api: McpGraphApi,
-    hooks: Hooks,
-    reporter: _Reporter | None,
-    is_canceled: Callable[[], bool],
-) -> dict[str, Any]:
-    """The result of a server's own tool."""
-    assert api.published is not None
-    result = api.published.call(
-        tool, asked.arguments or {}, hooks, None if reporter is None else reporter.server, is_canceled
-    )
-    if not asked.any_json and not isinstance(result.get("structuredContent", {}), dict):
-        del result["structuredContent"]  # only objects, before 2026-07-28; the blocks say the same
-    return api.secrets.data(result, Counter())
-
-
-def _run_client(client: RequestingClient, is_canceled: Callable[[], bool]) -> RunClient:
-    """A client for the threads of a run, which end their waiting when it is canceled."""
-    loop = asyncio.get_running_loop()
-
-    def ask(method: str, params: Mapping[str, Any]) -> dict[str, Any] | RpcError:
-        answer = asyncio.run_coroutine_threadsafe(client.ask(method, params), loop)
-        until = time.monotonic() + ANSWER_SECONDS
-        while not wait((answer,), timeout=POLL_SECONDS).done:
-            if is_canceled() or time.monotonic() > until:
-                answer.cancel()
-                return RpcError(INTERNAL_ERROR, "The call has ended, or waited too long")
-        try:
-            return answer.result()
-        except Refused as refused:
-            return RpcError(refused.code, str(refused))
-
-    def tell(method: str, params: Mapping[str, Any]) -> None:
-        asyncio.run_coroutine_threadsafe(client.tell(method, params), loop)
-
-    return RunClient(capabilities=client.capabilities, ask=ask, tell=tell)
-
-
 class _Reporter:
     """Carries progress from the threads of a run to its client."""
 
     def __init__(self, secrets: SecretMarker) -> None:
         self._secrets = secrets
         self._loop = asyncio.get_running_loop()
-        self._queue: asyncio.Queue[Progress | str | None] = asyncio.Queue()
+        self._queue: asyncio.Queue[str | None] = asyncio.Queue()
 
     def node(self, _index: int, node: Node, _context: Any) -> None:
         self._put(node.id)
 
     def tool(self, node: Node, text: str) -> None:
         self._put(f"{node.id}: {self._secrets.foreign(text)}")
-
-    def server(self, progress: Progress) -> None:
-        """The progress of a server's own tool."""
-        text = None if progress.message is None else self._secrets.foreign(progress.message)
-        self._put(replace(progress, message=text))
 
     def close(self) -> None:
         """Ends the reports; call it in the loop's thread."""
@@ -324,14 +201,11 @@ class _Reporter:
     async def send(self, report: Report) -> None:
         count = 0
         while (said := await self._queue.get()) is not None:
+            # The specification wants progress to increase: the number of messages does.
             count += 1
-            if isinstance(said, str):
-                # The specification wants progress to increase: the number of messages does.
-                await report(float(count), None, said)
-            else:
-                await report(said.progress, said.total, said.message)
+            await report(float(count), None, said)
 
-    def _put(self, said: Progress | str) -> None:
+    def _put(self, said: str) -> None:
         self._loop.call_soon_threadsafe(self._queue.put_nowait, said)
 
 

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import fnmatch
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ..client.limits import Timeouts
 from ..client.validation.argument_schemas import properties_in
-from ..types.errors import MCPError, SettingInvalid
-from ..yaml_text import Problem, Severity, as_list, as_mapping, did_you_mean, one_of
+from ..types.errors import MCPError
+from ..yaml_text import Problem, Severity, as_list, as_mapping, one_of
 from .graph_model import Expression, InvalidExpression, McpNode
-from .node_shapes import CalledTool
+from .known_fields import CalledTool, wrong_names
 from .server_configs import client_for
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from ..client.protocol.tools import ToolDefinition
     from ..yaml_text import Position
     from .graph_model import GraphDocument
-    from .publications import Publication
     from .server_configs import ServerConfig
 
 
@@ -44,16 +42,14 @@ def check_online(document: GraphDocument, *, seconds: float = 30.0) -> OnlineChe
             if isinstance(node, McpNode):
                 calls.setdefault(node.server, []).append(node)
     found = OnlineChecks()
-    published = {name: one for name, one in document.publications.items() if one.tools is not None}
-    for name in calls.keys() | published.keys():
-        _server(document.servers[name], calls.get(name, []), published.get(name), seconds, found)
+    for name, nodes in calls.items():
+        _server(document.servers[name], nodes, seconds, found)
     return found
 
 
 def _server(
     config: ServerConfig,
     nodes: list[McpNode],
-    publication: Publication | None,
     seconds: float,
     found: OnlineChecks,
 ) -> None:
@@ -62,39 +58,14 @@ def _server(
             tools = {tool.name: tool for tool in client.list_tools()}
     except MCPError as error:
         message = f"the server '{config.name}' could not be asked for its tools: {error.sentence}"
-        place = _at(nodes[0], "server") if nodes else publication and publication.position
-        found.problems.append(_problem(message, place, Severity.WARNING))
+        found.problems.append(_problem(message, _at(nodes[0], "server"), Severity.WARNING))
         return
-    if publication is not None:
-        found.problems.extend(_published(config.name, publication, tools))
     found.problems.extend(problem for node in nodes for problem in _call(node, tools))
     for name, tool in tools.items():
         output = tool.output_schema if isinstance(tool.output_schema, dict) else None
         found.tools[config.name, name] = CalledTool(
             input_schema=as_mapping(tool.input_schema), output_schema=output
         )
-
-
-def _published(
-    server: str, publication: Publication, tools: Mapping[str, ToolDefinition]
-) -> Iterator[Problem]:
-    """What does not fit the tools that a server has."""
-    for name, change in publication.changes.items():
-        if name not in tools:
-            fix = did_you_mean(name, tools)
-            yield _problem(
-                f'the server "{server}" has no tool "{name}"', change.position, Severity.ERROR, fix
-            )
-            continue
-        try:
-            change.described(tools[name].raw, name)
-        except SettingInvalid as error:
-            message = f'the tool "{name}" of the server "{server}": {error.what}'
-            yield _problem(message, change.position, Severity.ERROR, error.fix)
-    for pattern in () if publication.tools is None else publication.tools.only:
-        if not fnmatch.filter(tools, pattern):
-            message = f'the server "{server}" has no tool "{pattern}" to publish'
-            yield _problem(message, publication.position, Severity.WARNING, did_you_mean(pattern, tools))
 
 
 def _call(node: McpNode, tools: Mapping[str, ToolDefinition]) -> list[Problem]:
@@ -105,24 +76,15 @@ def _call(node: McpNode, tools: Mapping[str, ToolDefinition]) -> list[Problem]:
         return [_problem(message, _at(node, "tool"), Severity.ERROR, fix)]
     if isinstance(node.args, Expression | InvalidExpression):
         return []  # the expression makes all arguments
-    args = as_mapping(node.args)
     schema = as_mapping(tool.input_schema)
-    properties = properties_in(schema, schema)
+    refused = schema.get("additionalProperties") is False
     problems: list[Problem] = []
-    for name in as_list(schema.get("required")):
-        if name not in args:
-            message = f'Node "{node.id}": the tool "{node.tool}" requires the argument "{name}"'
-            problems.append(_problem(message, _at(node, "args"), Severity.ERROR))
-    for name, value in args.items():
-        if name not in properties:
-            # A schema without any properties says nothing of the arguments.
-            if schema.get("additionalProperties", True) is False or properties:
-                fix = did_you_mean(name, properties)
-                refused = schema.get("additionalProperties") is False
-                message = f'Node "{node.id}": the tool "{node.tool}" has no argument "{name}"'
-                severity = Severity.ERROR if refused else Severity.WARNING
-                problems.append(_problem(message, _at(node, "args", name), severity, fix))
-        elif _is_literal(value) and (wrong := _violation(properties[name], value)) is not None:
+    for keys, message, fix in wrong_names(node, schema):
+        severity = Severity.ERROR if refused or keys == ("args",) else Severity.WARNING
+        problems.append(_problem(f'Node "{node.id}": {message}', _at(node, *keys), severity, fix))
+    properties = properties_in(schema, schema)
+    for name, value in as_mapping(node.args).items():
+        if name in properties and _is_literal(value) and (wrong := _violation(properties[name], value)):
             message = f'Node "{node.id}": the argument "{name}" of the tool "{node.tool}": {wrong}'
             problems.append(_problem(message, _at(node, "args", name), Severity.ERROR))
     return problems

@@ -12,8 +12,6 @@ from ..types.errors import MCPError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from ..client.protocol.messages import RpcError
-    from .approvals import Approver
     from .graph_model import Node
     from .run_state import NodeRecord
 
@@ -89,21 +87,6 @@ class RunStatus(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunClient:
-    """The client for which a run works, as the way back to it.
-
-    Attributes:
-        capabilities: What it can be asked, as it declared it: ``elicitation``, ``sampling``.
-        ask: Sends a request of MCP to it, and waits for the result, or the error, in the run's thread.
-        tell: Sends a notification of MCP to it.
-    """
-
-    capabilities: Mapping[str, Any]
-    ask: Callable[[str, Mapping[str, Any]], dict[str, Any] | RpcError]
-    tell: Callable[[str, Mapping[str, Any]], None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Hooks:
     """Functions that are called during a run, in the thread of the node. An exception in one ends the run.
 
@@ -115,8 +98,6 @@ class Hooks:
         on_resume: Called without arguments when the run continues.
         on_progress: Node and text of the progress that tools report.
         output_for: Record and node, before its work: an output instead of the work, or `ABSENT` to do it.
-        approve: Asks a person where a node wants that; without it nobody can be asked.
-        client: Who is asked what servers and nodes want to know; None: nobody.
     """
 
     on_node_start: Callable[[int, Node, Mapping[str, Any]], bool | None] | None = None
@@ -126,8 +107,6 @@ class Hooks:
     on_resume: Callable[[], None] | None = None
     on_progress: Callable[[Node, str], None] | None = None
     output_for: Callable[[NodeRecord, Node], Any] | None = None
-    approve: Approver | None = None
-    client: RunClient | None = None
 
 
 class ControlError(MCPError):

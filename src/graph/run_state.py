@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from ..audit.secrets import SecretMarker
-    from .durable_runs import DurableRun
     from .graph_model import ExecutionLimits, GraphTool, Node
 
 
@@ -46,7 +45,6 @@ class NodeRecord:
         node_type: Its type, as in documents.
         branch: Names of the branches, loop entries and called tools around the node (``fan#3[left]``),
             outermost first; empty at the top.
-        place: Where it ran, the same in every run that goes the same way: ``fan[left]/a``, ``loop#2``.
         input: The values that the node took from the context: the arguments of a call, the values of a rule;
             or `UNDEFINED`.
         output: The node's output, or `UNDEFINED`. None if it failed.
@@ -56,6 +54,7 @@ class NodeRecord:
         attempts: The number of attempts of a call.
         content: The blocks of a call's result, as they came.
         lost: Those of them that the output does not have.
+        nothing: The paths in its expressions that found nothing.
         tool: The document's tool of whose graph it is a node.
         called: The document's tool that it calls, or None.
         marked: The output for expressions, from `marked`; None for `UNDEFINED`. Set when the node ends.
@@ -65,7 +64,6 @@ class NodeRecord:
     node_id: str
     node_type: str
     branch: tuple[str, ...] = ()
-    place: str = ""
     input: Any = UNDEFINED
     output: Any = UNDEFINED
     start_time: float
@@ -74,16 +72,12 @@ class NodeRecord:
     attempts: int = 0
     content: list[Any] = field(default_factory=list[Any])
     lost: list[Any] = field(default_factory=list[Any])
+    nothing: list[str] = field(default_factory=list[str])
     tool: GraphTool | None = field(default=None, repr=False, compare=False)
     called: GraphTool | None = field(default=None, repr=False, compare=False)
     marked: Any = None
     _view: View | None = field(default=None, repr=False, compare=False)
     _position: int = field(default=0, repr=False, compare=False)
-
-    @property
-    def attempt_place(self) -> str:
-        """The place of the present attempt of a call."""
-        return self.place if self.attempts <= 1 else f"{self.place}~{self.attempts}"
 
     @property
     def duration(self) -> float | None:
@@ -112,6 +106,7 @@ class NodeRecord:
             "input": self.input,
             "output": self.output,
             "content": self.content if self.lost else UNDEFINED,
+            "foundNothing": self.nothing or UNDEFINED,
             "startTime": round(self.start_time, 3),
             "endTime": None if self.end_time is None else round(self.end_time, 3),
             "duration": None if self.duration is None else round(self.duration, 3),
@@ -297,10 +292,6 @@ class View:
             view = view._parent
         return None if view is None else view._own[index - view._start]
 
-    def own_count(self, node_id: str) -> int:
-        """How often a node has run in this line."""
-        return len(self._by_node.get(node_id, ()))
-
     def count(self, node_id: str) -> int:
         executions = len(self._by_node.get(node_id, ()))
         return executions + (self._parent.count(node_id) if self._parent is not None else 0)
@@ -353,7 +344,6 @@ class RunState:
     started: float = field(init=False)  # time of the beginning, from the `clock`
     memory: RunMemory | None = None  # what it shares with other runs of the process
     span: Any = None  # OpenTelemetry's span of the run, or None
-    durable: DurableRun | None = None  # notes in a journal what it needs to go on, or None
 
     def __post_init__(self) -> None:
         self.started = self.clock()
@@ -416,8 +406,6 @@ class RunState:
         status = RunStatus.STOPPED if is_stopped else RunStatus.ERROR
         if self.controller is not None:
             self.controller.become(RunStatus.FINISHED if error is None else status)
-        if self.durable is not None:
-            self.durable.end("complete" if error is None else "canceled" if is_stopped else "failed")
 
 
 def shorter(limits: ExecutionLimits, milliseconds: int) -> ExecutionLimits:
@@ -431,11 +419,10 @@ def now_ms() -> float:
 class NodeSequence:
     """A sequence of nodes that run one after the other: the whole run, a branch, or one entry of a loop.
 
-    `branch` names the branches around it, outermost first, `place` is where it is; the `outer` line ends it,
-    too.
+    `branch` names the branches around it, outermost first; the `outer` line ends it, too.
     """
 
-    __slots__ = ("_broken", "_history_functions", "_outer", "branch", "place", "run", "view")
+    __slots__ = ("_broken", "_history_functions", "_outer", "branch", "run", "view")
 
     def __init__(
         self,
@@ -443,10 +430,8 @@ class NodeSequence:
         view: View,
         branch: tuple[str, ...] = (),
         outer: NodeSequence | None = None,
-        place: str = "",
     ) -> None:
         self.run = run
-        self.place = place
         self.view = view
         self.branch = branch
         self._outer = outer
@@ -459,13 +444,7 @@ class NodeSequence:
 
     def inner(self, record: NodeRecord, name: str, given: dict[str, Any] | None = None) -> NodeSequence:
         """A line in a branch `name` of a node of this line; `given` is in its context from the beginning."""
-        place = f"{record.place}[{name}]/"
-        return NodeSequence(self.run, View(self.view, given), self.branch_of(record, name), self, place)
-
-    def place_of(self, node_id: str) -> str:
-        """Where a node that is about to run is."""
-        times = self.view.own_count(node_id) + 1
-        return f"{self.place}{node_id}" if times == 1 else f"{self.place}{node_id}#{times}"
+        return NodeSequence(self.run, View(self.view, given), self.branch_of(record, name), self)
 
     def break_off(self) -> None:
         """Ends the line, because a parallel branch has failed."""

@@ -5,33 +5,24 @@ from __future__ import annotations
 import logging
 import time
 from contextlib import asynccontextmanager
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self, cast
-from weakref import WeakKeyDictionary, WeakSet
+from typing import TYPE_CHECKING, Any, Protocol, Self, cast
+from weakref import WeakSet
 
 import mcp_types as types
 from anyio.abc import AsyncResource
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.session import ServerSession
 from mcp.server.stdio import stdio_server
-from mcp.server.subscriptions import (
-    InMemorySubscriptionBus,
-    ListenHandler,
-    PromptsListChanged,
-    ResourcesListChanged,
-    ToolsListChanged,
-)
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
 from mcp.shared.exceptions import MCPError
-from mcp.shared.message import ServerMessageMetadata, SessionMessage
+from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from pydantic import BaseModel, TypeAdapter
 
-from ..stdio.session import LOGGED, Refused, RequestedCall, Service, is_loud
-from .input_rounds import InputRounds
+from ..stdio.session import TOOLS_CHANGED, Refused, RequestedCall, Service
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
+    from collections.abc import AsyncGenerator, Callable, Coroutine
 
     from mcp.server.context import ServerRequestContext
     from mcp.server.models import InitializationOptions
@@ -61,77 +52,18 @@ class _Server(Server[Any]):
     def create_initialization_options(
         self, notification_options: NotificationOptions | None = None, *args: Any, **more: Any
     ) -> InitializationOptions:
-        options = notification_options or NotificationOptions(
-            tools_changed=True, resources_changed=True, prompts_changed=True
-        )
+        options = notification_options or NotificationOptions(tools_changed=True)
         return super().create_initialization_options(options, *args, **more)
-
-
-_QUESTIONS: Final[dict[str, tuple[Any, type[BaseModel]]]] = {
-    "elicitation/create": (types.ElicitRequest, types.ElicitResult),
-    "sampling/createMessage": (types.CreateMessageRequest, types.CreateMessageResultWithTools),
-}
-_EVENTS: Final = {
-    "notifications/tools/list_changed": ToolsListChanged,
-    "notifications/resources/list_changed": ResourcesListChanged,
-    "notifications/prompts/list_changed": PromptsListChanged,
-}
-_OFFERS: Final[dict[str, tuple[type[BaseModel], type[BaseModel]]]] = {
-    "resources/list": (types.PaginatedRequestParams, types.ListResourcesResult),
-    "resources/templates/list": (types.PaginatedRequestParams, types.ListResourceTemplatesResult),
-    "resources/read": (types.ReadResourceRequestParams, types.ReadResourceResult),
-    "prompts/list": (types.PaginatedRequestParams, types.ListPromptsResult),
-    "prompts/get": (types.GetPromptRequestParams, types.GetPromptResult),
-    "logging/setLevel": (types.SetLevelRequestParams, types.EmptyResult),
-}
-_notification: Final[TypeAdapter[types.ServerNotification]] = TypeAdapter(types.ServerNotification)
-
-
-class _Peer:
-    """The client of a request, as our `Client`."""
-
-    def __init__(self, ctx: ServerRequestContext[Any, Any], level: str | None) -> None:
-        self._ctx = ctx
-        self._least_level = level
-        declared = ctx.session.client_capabilities
-        self.capabilities: Mapping[str, Any] = (
-            {} if declared is None else declared.model_dump(by_alias=True, exclude_none=True)
-        )
-
-    async def ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-        request, result = _QUESTIONS[method]
-        asked = request.model_validate({"method": method, "params": dict(params)})
-        # So that over HTTP it goes into the stream of that request: the other stream may not be open.
-        of = ServerMessageMetadata(related_request_id=self._ctx.request_id)
-        try:
-            answer = await self._ctx.session.send_request(asked, result, metadata=of)
-        except MCPError as error:
-            raise Refused(error.error.code, error.error.message) from None
-        return answer.model_dump(by_alias=True, mode="json", exclude_none=True)
-
-    async def tell(self, method: str, params: Mapping[str, Any]) -> None:
-        if method == LOGGED and not self._wants_log(params.get("level")):
-            return
-        said = _notification.validate_python({"method": method, "params": dict(params)})
-        await self._ctx.session.send_notification(said, related_request_id=self._ctx.request_id)
-
-    def _wants_log(self, level: Any) -> bool:
-        if not _takes_any_json(self._ctx):
-            return is_loud(level, self._least_level)
-        least = cast("dict[str, Any]", self._ctx.meta or {}).get("io.modelcontextprotocol/logLevel")
-        # https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/logging: nothing without
-        # a level in the request.
-        return least is not None and is_loud(level, least)
 
 
 class Served(Service, Protocol):
     """Tools that may change while they are served.
 
     Attributes:
-        on_change: Called with the notification's method after a list has changed; set by the server.
+        on_change: Called after the list has changed; set by the server.
     """
 
-    on_change: Callable[[str], Coroutine[Any, Any, None]] | None
+    on_change: Callable[[], Coroutine[Any, Any, None]] | None
 
     @property
     def is_observed(self) -> bool:
@@ -150,7 +82,6 @@ class GraphServer:
         self._connections: WeakSet[Any] = WeakSet()
         self._bus = InMemorySubscriptionBus()
         self._listeners = ListenHandler(self._bus)
-        self._rounds = InputRounds(service.call)
         info = service.info
         self.server: Server[Any] = _Server(
             info.name,
@@ -162,8 +93,6 @@ class GraphServer:
             on_subscriptions_listen=self._listeners,
         )
         self._names: set[str] = set()
-        self._levels: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
-        self._add_offers()
         if not service.is_observed:
             self.server.middleware.clear()  # it only makes a span per message
         service.on_change = self._tell_of_change
@@ -172,44 +101,21 @@ class GraphServer:
         """Serves one client over a pair of the SDK's streams, in the protocol era of its first message."""
         await self.server.run(reader, writer, self.server.create_initialization_options())
 
-    def _add_offers(self) -> None:
-        """Has requests answered that are not about tools, as far as the service does."""
-        for method in self._service.offers:
-            params, result = _OFFERS[method]
-            self.server.add_request_handler(method, params, partial(self._on_offer, method, result))
-
-    async def _on_offer(
-        self, method: str, result: type[BaseModel], ctx: ServerRequestContext[Any, Any], params: BaseModel
-    ) -> BaseModel:
-        self._remember(ctx)
-        offer = self._service.offers.get(method)
-        if offer is None:
-            raise MCPError(types.METHOD_NOT_FOUND, f"Method not found: {method}")
-        asked = params.model_dump(by_alias=True, mode="json", exclude_none=True)
-        if method == "logging/setLevel":
-            self._levels[getattr(ctx.session, _CONNECTION)] = asked["level"]
-        try:
-            return result.model_validate(await offer(asked))
-        except Refused as refused:
-            raise MCPError(refused.code, str(refused), refused.data or None) from None
-
     def tool_names(self) -> set[str]:
         """The tools that clients have been told of or have called."""
         return self._names
 
     def end_streams(self) -> None:
         self._listeners.close()
-        self._rounds.close()
 
-    async def _tell_of_change(self, method: str) -> None:
-        self._add_offers()
+    async def _tell_of_change(self) -> None:
         info = self._service.info
         self.server.name, self.server.version = info.name, info.version
         self.server.title, self.server.instructions = info.title, info.instructions
-        await self._bus.publish(_EVENTS[method]())
+        await self._bus.publish(ToolsListChanged())
         for connection in list(self._connections):
             try:
-                await connection.notify(method, None)
+                await connection.notify(TOOLS_CHANGED, None)
             # One client that is gone must not keep the others from being told.
             except Exception as error:
                 _log.debug("a client was not told of the change: %s", type(error).__name__)
@@ -224,27 +130,19 @@ class GraphServer:
 
     async def _on_call_tool(
         self, ctx: ServerRequestContext[Any, Any], params: types.CallToolRequestParams
-    ) -> types.CallToolResult | types.InputRequiredResult:
+    ) -> types.CallToolResult:
         self._remember(ctx)
         meta = cast("dict[str, Any]", ctx.meta or {})
-        level = self._levels.get(getattr(ctx.session, _CONNECTION))
-        peer, is_modern = _Peer(ctx, level), _takes_any_json(ctx)
         asked = RequestedCall(
-            tool=params.name, arguments=params.arguments, meta=meta, any_json=is_modern, client=peer
+            tool=params.name, arguments=params.arguments, meta=meta, any_json=_takes_any_json(ctx)
         )
         wants_progress = meta.get("progress_token", meta.get("progressToken")) is not None
         report = ctx.session.report_progress if wants_progress else None
         started = time.perf_counter()
         try:
-            result = await (
-                self._rounds.call(asked, report, state=params.request_state, answers=_answers(params))
-                if is_modern
-                else self._service.call(asked, report)
-            )
+            result = await self._service.call(asked, report)
         except Refused as refused:
             raise MCPError(refused.code, str(refused), refused.data or None) from None
-        if result.get("resultType") == "input_required":
-            return types.InputRequiredResult.model_validate(result)
         if self._on_result is not None:
             failed = "SERVICE_ERROR" if result.get("isError") else "ok"
             self._on_result(params.name, failed, time.perf_counter() - started)
@@ -253,13 +151,6 @@ class GraphServer:
     def _remember(self, ctx: ServerRequestContext[Any, Any]) -> None:
         if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             self._connections.add(getattr(ctx.session, _CONNECTION))
-
-
-def _answers(params: types.CallToolRequestParams) -> dict[str, Any]:
-    given = params.input_responses or {}
-    return {
-        key: answer.model_dump(by_alias=True, mode="json", exclude_none=True) for key, answer in given.items()
-    }
 
 
 def _takes_any_json(ctx: ServerRequestContext[Any, Any]) -> bool:

@@ -7,7 +7,6 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -34,14 +33,11 @@ from .server_configs import client_for, marker_of_servers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from contextlib import AbstractContextManager
 
     from ..client.mcp_client import MCPClient, Progress
     from ..runs.engine import Run
     from .audited_calls import AuditedCalls
-    from .forwarding import ForwardingSessions
     from .graph_model import McpNode, Retry, Template
-    from .publications import Publication
     from .run_state import NodeRecord, NodeSequence, RunState
     from .server_configs import ServerConfig
 
@@ -56,13 +52,12 @@ DEFAULT_TIMEOUT: Final = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerCall:
-    """A call of a server's tool for a run, by its node at `place`; the timeout is in seconds."""
+    """A call of a server's tool for a run; the timeout is in seconds."""
 
     server: str
     tool: str
     arguments: dict[str, Any]
     run: RunState
-    place: str = ""
     timeout: float
     on_progress: Callable[[Progress], None] | None
     is_canceled: Callable[[], bool]
@@ -109,9 +104,6 @@ def call_node(node: McpNode, record: NodeRecord, line: NodeSequence, call: CallT
             tell(node, progress.message or f"{progress.progress:g}{share}")
 
     timeout = max(min(node.timeout or DEFAULT_TIMEOUT, run.left), 0.001)
-    kept = ABSENT if run.durable is None else run.durable.recorded(record.attempt_place, "reply", run)
-    if kept is not ABSENT:
-        return _taken(CallToolResult.from_raw(kept, null_is_absent=True), record)
     try:
         result = call(
             ServerCall(
@@ -119,7 +111,6 @@ def call_node(node: McpNode, record: NodeRecord, line: NodeSequence, call: CallT
                 tool=node.tool,
                 arguments=record.input,
                 run=run,
-                place=record.attempt_place,
                 timeout=timeout,
                 on_progress=None if tell is None else report,
                 is_canceled=line.is_stopped,
@@ -192,15 +183,11 @@ def retried(retry: Retry | None, line: NodeSequence, record: NodeRecord, attempt
     while True:
         left -= 1
         record.attempts += 1
-        if (durable := line.run.durable) is not None and durable.has(record.attempt_place, "retried"):
-            continue  # it failed before the run was interrupted, which went on with the next attempt
         try:
             return attempt()
         except RunError as error:
             if left <= 0 or retry is None or not may_succeed_later(error, retry):
                 raise
-            if durable is not None:
-                durable.keep_error(record.attempt_place, "retried", error, line.run)
         line.sleep(min(delay, retry.max_delay))
         delay = min(delay * retry.backoff, retry.max_delay)
 
@@ -276,7 +263,6 @@ class GraphSessions:
     def __init__(
         self,
         servers: Mapping[str, ServerConfig],
-        publications: Mapping[str, Publication] | None = None,
         *,
         run: Run | None = None,
         named: Iterable[str] = (),
@@ -285,25 +271,11 @@ class GraphSessions:
         self._clients: dict[str, MCPClient] = {}
         self._lock = threading.Lock()
         self._closed = False
-        self._on_changed: Callable[[str], None] | None = None
-        self._forwarding: dict[str, ForwardingSessions] = {}
-        if publications:
-            from .forwarding import ForwardingSessions
-
-            self._forwarding = {
-                name: ForwardingSessions(partial(_client, servers[name]), publication)
-                for name, publication in publications.items()
-                if publication.goes_on
-            }
         self._audited: AuditedCalls | None = None
         if run is not None:
             from .audited_calls import AuditedCalls
 
             self._audited = AuditedCalls(run, self.client, self._servers, marker_of_servers(servers, named))
-
-    def watch(self, on_changed: Callable[[str], None]) -> None:
-        """Has changes of servers' lists told, by the method of the notification. Before the first call."""
-        self._on_changed = on_changed
 
     def client(self, server: str) -> MCPClient:
         """The client of a server, which connects when it is first used; `SettingInvalid` if there is none."""
@@ -316,53 +288,32 @@ class GraphSessions:
             config = self._servers.get(server)
             if config is None:
                 raise SettingInvalid(f"There is no server '{server}' in the document", setting="mcpServers")
-
-            forwarding = self._forwarding.get(server)
-            connect = partial(_client, config) if forwarding is None else forwarding.connect_for_nobody
-            made = self._clients[server] = connect(on_notification=self._hear)
+            made = self._clients[server] = _client(config)
             return made
 
-    def _hear(self, method: str, _params: Mapping[str, Any]) -> None:
-        if method.endswith("/list_changed"):
-            self.changed(method)
-
-    def changed(self, method: str) -> None:
-        """A list of a server has changed, by the method of the notification that says so."""
-        if self._on_changed is not None:
-            self._on_changed(method)
-
-    def _session(self, server: str, run: RunState) -> AbstractContextManager[MCPClient]:
-        """The session for a call of a run: one that knows its client, if the server may speak to it."""
-        forwarding, client = self._forwarding.get(server), run.hooks.client
-        if forwarding is None or client is None:
-            return nullcontext(self.client(server))
-        return forwarding.session(run, client)
-
     def call(self, call: ServerCall) -> CallToolResult:
-        with self._session(call.server, call.run) as client:
-            forwarding = self._forwarding.get(call.server)
-            more = {} if forwarding is None else forwarding.meta or {}
+        client = self.client(call.server)
 
-            def send(
-                meta: Mapping[str, Any] | None = None, on_attempt: Callable[[], None] | None = None
-            ) -> CallToolResult:
-                return client.call_tool(
-                    call.tool,
-                    call.arguments,
-                    timeout=call.timeout,
-                    on_progress=call.on_progress,
-                    on_attempt=on_attempt,
-                    is_canceled=call.is_canceled,
-                    meta={**more, **(meta or {})},
-                )
+        def send(
+            meta: Mapping[str, Any] | None = None, on_attempt: Callable[[], None] | None = None
+        ) -> CallToolResult:
+            return client.call_tool(
+                call.tool,
+                call.arguments,
+                timeout=call.timeout,
+                on_progress=call.on_progress,
+                on_attempt=on_attempt,
+                is_canceled=call.is_canceled,
+                meta=meta,
+            )
 
-            return send() if self._audited is None else self._audited(call, send)
+        return send() if self._audited is None else self._audited(call, send)
 
     def close(self) -> None:
         """Closes all connections and ends all processes; running calls fail."""
         with self._lock:
             self._closed = True
-            clients, self._clients = [*self._clients.values(), *self._forwarding.values()], {}
+            clients, self._clients = list(self._clients.values()), {}
         threads = [threading.Thread(target=client.close, daemon=True) for client in clients]
         for thread in threads:
             thread.start()

@@ -28,7 +28,7 @@ from .executor import violation
 from .expressions import UNDEFINED, Bounds, evaluate
 from .expressions.javascript import json_value, truthy
 from .expressions.json_logic import apply
-from .graph_cases import cases_file, cases_in, known_from, run_case
+from .graph_cases import cases_file, cases_in, run_case
 from .graph_model import compiled
 from .graph_service import HISTORY_KEY, GraphService
 from .server_configs import client_for
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ..runs.engine import Run
-    from ..stdio.session import Handler, Report
+    from ..stdio.session import Report
     from .graph_cases import CaseOutcome, GraphCase
     from .graph_model import Dialect, GraphDocument
 
@@ -152,7 +152,6 @@ class Toolkit:
     ) -> None:
         self._desk = Desk(file, dialect=dialect, mcp_file=mcp_file)
         self._cases_file = cases_file(file)
-        self._desk.learn(known_from(cases_in(self._cases_file)))
         self._run = run
         self._lock = threading.Lock()
         self._saved: list[str] = []  # the text after each change that can be undone
@@ -161,8 +160,7 @@ class Toolkit:
         self._context: Raw = {}  # outputs of the last run
         self._service: GraphService | None = None
         self._ran: GraphDocument | None = None
-        self.offers: Mapping[str, Handler] = {}
-        self.on_change: Callable[[str], Coroutine[Any, Any, None]] | None = None
+        self.on_change: Callable[[], Coroutine[Any, Any, None]] | None = None
         self._actions: Mapping[str, Callable[..., Raw]] = {
             "listGraphTools": self._list,
             "getGraphTool": self._get,

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
 
     from ..stdio.pipes import Incoming, OutputPipe
-    from ..stdio.session import Handler
     from .node_service import NodeKnowledgeMCPService
     from .tool_definitions import KnowledgeTool
 
@@ -102,7 +101,6 @@ class ServedTools:
     def __init__(self, service: NodeKnowledgeMCPService) -> None:
         self.is_brief = service.is_brief
         self._service = service
-        self.offers: Mapping[str, Handler] = {}
         self.listed = [_described(tool) for tool in service.get_available_tools()]
 
     @property

@@ -7,13 +7,11 @@ https://modelcontextprotocol.io/specification/2026-07-28/basic
 
 from __future__ import annotations
 
-import asyncio
 import json
 import math
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import count
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 import anyio
@@ -65,23 +63,6 @@ class Info:
     instructions: str | None
 
 
-class RequestingClient(Protocol):
-    """The client that a request came from, as the way back to it.
-
-    `capabilities` are those that it declared.
-    """
-
-    capabilities: Mapping[str, Any]
-
-    async def ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Sends a request, and gives its result. Raises `Refused` if the client answers with an error."""
-        ...
-
-    async def tell(self, method: str, params: Mapping[str, Any]) -> None:
-        """Sends a notification."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestedCall:
     """A call that a client requests."""
@@ -90,11 +71,6 @@ class RequestedCall:
     arguments: Mapping[str, Any] | None
     meta: Mapping[str, Any]  # the request's ``_meta``
     any_json: bool
-    client: RequestingClient | None = None  # None: there is no way back
-
-
-Handler = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
-"""Gives the result of a request, from its parameters. Raises `Refused` if there is none."""
 
 
 class Service(Protocol):
@@ -102,11 +78,6 @@ class Service(Protocol):
 
     @property
     def info(self) -> Info: ...
-
-    @property
-    def offers(self) -> Mapping[str, Handler]:
-        """What else it answers, by method of MCP, as ``resources/read``."""
-        ...
 
     async def tools(self, *, any_json: bool) -> list[dict[str, Any]]:
         """As MCP lists them."""
@@ -121,13 +92,6 @@ class Service(Protocol):
 
 
 TOOLS_CHANGED: Final = "notifications/tools/list_changed"
-LOGGED: Final = "notifications/message"
-_LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
-
-
-def is_loud(level: Any, least: Any) -> bool:
-    """Whether a client that wants logs from `least` on wants one of a level; without `least` it wants all."""
-    return least not in _LEVELS or level not in _LEVELS or _LEVELS.index(level) >= _LEVELS.index(least)
 
 
 def is_handshake(line: bytes) -> bool:
@@ -154,19 +118,14 @@ class StdioSession:
         self._running: dict[str, anyio.CancelScope] = {}
         self._deadline = math.inf
         self._list_changes = list_changes
-        self.capabilities: Mapping[str, Any] = {}
-        # What may wait for others, so that the next request is not to wait for it.
-        self._long = {"tools/call", *(["tools/list", *service.offers] if service.offers else [])}
-        self._least_level: Any = None
-        self._numbers = count(1)
-        self._questions: dict[str, asyncio.Future[dict[str, Any]]] = {}
 
     async def run(self) -> None:
         """Answers until the input ends; calls that still run a moment later are canceled."""
         async with anyio.create_task_group() as calls:
             async for line in self._incoming:
                 match _parsed(line):
-                    case {"method": str() as method} as found if method in self._long:
+                    # It may wait for others, and the next request is not to wait for it.
+                    case {"method": "tools/call"} as found:
                         calls.start_soon(self._answer, found)
                     case [_, *_] as found:
                         calls.start_soon(self._answer, found)
@@ -195,10 +154,6 @@ class StdioSession:
                 # By its JSON text, as 1 and "1" are two ids.
                 if (scope := self._running.get(_to_json(number))) is not None:
                     scope.cancel()
-            case {"jsonrpc": "2.0", "id": number, "result": dict()}:
-                self._answered(number, message["result"])
-            case {"jsonrpc": "2.0", "id": number, "error": error}:
-                self._answered(number, _refused(error))
             case {"jsonrpc": "2.0", "id": _, "result": _} | {"jsonrpc": "2.0", "error": _}:
                 pass  # an answer to nothing that was asked
             case {"jsonrpc": "2.0", "method": str()} if "id" not in message:
@@ -232,18 +187,13 @@ class StdioSession:
             return self._welcome(params)
         if method == "ping":
             return {}
-        offer = self._service.offers.get(method)
-        if offer is None and method not in {"tools/list", "tools/call"}:
+        if method not in {"tools/list", "tools/call"}:
             raise Refused(_METHOD_NOT_FOUND, f"Method not found: {method}")
         if not self._is_open:
             raise Refused(_INVALID_REQUEST, "Send 'initialize' first")
         if _MODERN_KEY in meta:
             what = "This connection began with a handshake; requests of 2026-07-28 are not accepted on it"
             raise Refused(_INVALID_REQUEST, what)
-        if offer is not None:
-            if method == "logging/setLevel":
-                self._least_level = params.get("level")
-            return await offer(params)
         if method == "tools/list":
             return {"tools": await self._service.tools(any_json=False)}
         return await self._call(params, meta)
@@ -278,15 +228,13 @@ class StdioSession:
 
     @property
     def _capabilities(self) -> dict[str, Any]:
-        kinds = ["tools", *sorted({method.partition("/")[0] for method in self._service.offers})]
-        return {kind: {} if kind == "logging" else {"listChanged": self._list_changes} for kind in kinds}
+        return {"tools": {"listChanged": self._list_changes}}
 
     def _welcome(self, params: dict[str, Any]) -> dict[str, Any]:
         asked = params.get("protocolVersion")
         if not isinstance(asked, str):
             raise Refused(INVALID_PARAMS, "'protocolVersion' must be text")
         self._is_open = True
-        self.capabilities = _object(params.get("capabilities"))
         info = self._service.info
         welcome: dict[str, Any] = {
             # https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#version-negotiation:
@@ -306,37 +254,12 @@ class StdioSession:
             arguments=_object(params.get("arguments")),
             meta=meta,
             any_json=self._is_modern,
-            client=None if self._is_modern else self,  # later clients are not asked by requests
         )
         return await self._service.call(asked, self._report(meta.get("progressToken")))
 
-    async def ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-        """See `RequestingClient`."""
-        number = next(self._numbers)
-        answer = self._questions[_to_json(number)] = asyncio.get_running_loop().create_future()
-        try:
-            await self._send({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
-            return await answer
-        except asyncio.CancelledError:
-            await self.tell("notifications/cancelled", {"requestId": number, "reason": "The call has ended"})
-            raise
-        finally:
-            self._questions.pop(_to_json(number), None)
-
     async def tell(self, method: str, params: Mapping[str, Any]) -> None:
-        """See `RequestingClient`."""
-        if method == LOGGED and not is_loud(params.get("level"), self._least_level):
-            return
+        """Sends a notification."""
         await self._send({"jsonrpc": "2.0", "method": method, "params": params})
-
-    def _answered(self, number: Any, answer: dict[str, Any] | Refused) -> None:
-        question = self._questions.get(_to_json(number))
-        if question is None or question.done():
-            return  # it is not asked any more
-        if isinstance(answer, Refused):
-            question.set_exception(answer)
-        else:
-            question.set_result(answer)
 
     def _report(self, token: Any) -> Report | None:
         async def report(done: float, total: float | None, text: str | None) -> None:
@@ -346,10 +269,10 @@ class StdioSession:
 
         return None if token is None else report
 
-    async def tell_of_change(self, method: str = TOOLS_CHANGED) -> None:
-        """A list has changed: that of the tools, or what another notification says."""
+    async def tell_of_change(self) -> None:
+        """The list of tools has changed."""
         if self._is_open:
-            await self._send({"jsonrpc": "2.0", "method": method})
+            await self._send({"jsonrpc": "2.0", "method": TOOLS_CHANGED})
 
     async def _send(self, message: Any) -> None:
         with suppress(anyio.BrokenResourceError):  # the client is gone, so `run` ends
@@ -378,13 +301,6 @@ def _is_id(value: Any) -> bool:
 def _failed(number: str | float | None, refused: Refused) -> dict[str, Any]:
     error: dict[str, Any] = {"code": refused.code, "message": str(refused)}
     return {"jsonrpc": "2.0", "id": number, "error": error | ({"data": refused.data} if refused.data else {})}
-
-
-def _refused(error: Any) -> Refused:
-    """A client's error as it answers a question."""
-    said = cast("dict[str, Any]", error) if isinstance(error, dict) else {}
-    code, why = said.get("code"), said.get("message")
-    return Refused(code if isinstance(code, int) else _INTERNAL_ERROR, why if isinstance(why, str) else "")
 
 
 def _described(info: Info) -> dict[str, Any]:

@@ -5,7 +5,6 @@ import random
 
 import pytest
 
-from tests.graph.graphs import ENTRY, EXIT, one_tool, transform
 from tests.support.chat_server import ChatServer, call, calls, says
 from tests.support.typed_terminal import Terminal
 
@@ -92,21 +91,6 @@ def test_what_was_typed_before_agent_asks_is_no_consent(terminals, tmp_path):
         (record,) = recorded(tmp_path / f"{seed}.jsonl")
         assert (record["status"], record["decision"]) == REFUSED
         assert record["asked"] >= 0
-
-
-def test_what_was_typed_before_a_graph_asks_is_no_consent(tmp_path):
-    asks = "{id: x, type: approve, message: {expr: '\"Delete it?\"'}, next: y}"
-    (tmp_path / "g.yaml").write_text(one_tool(ENTRY, asks, transform("{'said': x}", node="y"), EXIT), "utf-8")
-    terminal = Terminal(tmp_path, "graph", "run", "g.yaml", "t", "path=/a")
-    try:
-        terminal.paste("y\nA customer asked for it.\nyes\n")
-        terminal.until("x asks: Delete it?")
-        terminal.until("n(o) or no and why: ")
-        terminal.type("no not me")
-        assert terminal.ends() == 1
-        assert "Denied by a person: not me" in terminal.shown
-    finally:
-        terminal.close()
 
 
 def test_the_end_of_the_input_is_no_consent(terminals, tmp_path):

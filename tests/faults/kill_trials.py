@@ -23,7 +23,6 @@ from knime_mcp.audit.journal_lines import JournalError
 from knime_mcp.audit.journal_reading import read_journal
 from knime_mcp.audit.verdicts import Verdict
 from knime_mcp.audit.verify import verify_file
-from knime_mcp.graph.durable_runs import earlier_runs
 from knime_mcp.headless import load_own_extension
 from knime_mcp.headless.workflows.new_node import new_node
 from knime_mcp.knwf import Column, Connection, Workflow, table_creator, write_workflow
@@ -41,45 +40,6 @@ DEADLINE = 600.0  # seconds after which a run that has not ended hangs, on a bus
 PROMPTS = ("Pay 0 to 6", "Pay 6 to 12", "Pay 12 to 18", "Pay 18 to 24")
 OK, UNKNOWN = "ok", "outcome unknown"
 BUSY = "is being written by another run"
-_GRAPH = """version: "1.0"
-server: {name: pays, version: "1"}
-mcpServers: {s: {type: streamableHttp, url: URL}}
-tools:
-  - name: all
-    description: Pays 0 to 23.
-    inputSchema: {type: object}
-    outputSchema: {type: object}
-    nodes:
-      - {id: start, type: entry, next: pay-0}
-      - {id: pay-0, type: mcp, server: s, tool: pay, args: {n: 0}, next: pay-1}
-      - {id: pay-1, type: mcp, server: s, tool: pay, args: {n: 1}, next: "2-each"}
-      - {id: "2-each", type: forEach, items: "[2..11]", do: entry, next: fan, maxConcurrency: 3}
-      - {id: entry, type: mcp, server: s, tool: pay, args: {n: {expr: "`2-each`.item"}}, next: fan}
-      - {id: fan, type: parallel, branches: [pay-12, pay-14, rest], next: paid}
-      - {id: pay-12, type: mcp, server: s, tool: pay, args: {n: 12}, next: pay-13}
-      - {id: pay-13, type: mcp, server: s, tool: pay, args: {n: 13}, next: paid}
-      - {id: pay-14, type: mcp, server: s, tool: pay, args: {n: 14}, next: pay-15}
-      - {id: pay-15, type: mcp, server: s, tool: pay, args: {n: 15}, next: paid}
-      - {id: rest, type: tool, tool: rest, args: {}, next: paid}
-      - id: paid
-        type: transform
-        transform:
-          expr: |
-            {"paid": $map([`pay-0`, `pay-1`, `2-each`, `pay-12`, `pay-13`, `pay-14`, `pay-15`, fan.rest.paid],
-              function($text) {$number($substringAfter($text, "paid "))})}
-        next: end
-      - {id: end, type: exit}
-  - name: rest
-    description: Pays 16 to 23.
-    inputSchema: {type: object}
-    outputSchema: {type: object}
-    nodes:
-      - {id: start, type: entry, next: "16-each"}
-      - {id: "16-each", type: forEach, items: "[16..23]", do: entry, next: out, maxConcurrency: 2}
-      - {id: entry, type: mcp, server: s, tool: pay, args: {n: {expr: "`16-each`.item"}}, next: out}
-      - {id: out, type: transform, transform: {expr: "{'paid': `16-each`}"}, next: end}
-      - {id: end, type: exit}
-"""
 REFUSED = (BUSY, "was written by another run meanwhile", "is complete: there is nothing to go on with")
 
 
@@ -507,61 +467,6 @@ class AgentNode(Agent):
     go_on = Node.go_on
     journals = Node.journals
     has_ended = Node.has_ended
-
-
-@dataclass
-class Graph(Trial):
-    """``knime-mcp graph run``: nodes in a row, entries of lists, branches, and a tool that the tool calls."""
-
-    def prepare(self) -> None:
-        (self.folder / "g.yaml").write_text(_GRAPH.replace("URL", self.server.url), "utf-8")
-
-    def arguments(self, *, resume: bool, repeat: bool) -> list[object]:
-        journal = self.folder / "r.jsonl"
-        has_begun = resume and journal.exists() and b'"kind":"graph"' in journal.read_bytes()
-        again = ["--repeat-unknown"] if repeat else []
-        how = ["--resume", "r.jsonl", *again] if has_begun else ["all", "--audit", "r.jsonl"]
-        return ["graph", "run", "g.yaml", *how]
-
-    def statuses(self, out: str) -> dict[int, str]:
-        return dict.fromkeys(json.loads(out)["paid"], OK) if out.strip() else {}
-
-    def try_out(self) -> None:
-        """A run that has calls with unknown outcome names them, makes none, and waits for a word."""
-        self.begin()
-        code, out, err = self.done or self.go_on()
-        self.settle()
-        unknown, arrived = self.unknown(), sum(map(len, self.keys().values()))
-        self.found.unknown += len(unknown)
-        if unknown:
-            self.found.unnamed += sum(place not in err for place in unknown)
-            if code != 1:
-                self.wrong(f"exit code {code} with unknown calls: {err[-300:]}")
-            self.go_on()
-            if sum(map(len, self.keys().values())) != arrived:
-                self.wrong("it went on without a word")
-            code, out, err = self.go_on(repeat=True)
-            self.settle()
-        allowed = {number: 1 + list(unknown.values()).count(number) for number in range(ROWS)}
-        keys = self.keys()
-        twice = {n for n, found in keys.items() if len(found) > allowed[n] or len(set(found)) > 1}
-        lost = {n for n in range(ROWS) if n not in keys or self.statuses(out).get(n) != OK}
-        self.found.count(lost, twice, f"exit code {code}, asked for {unknown}: {err[-600:]}")
-
-    def unknown(self) -> dict[str, int]:
-        """The numbers that may have been paid, by their places."""
-        journal = self.folder / "r.jsonl"
-        content = read_journal(journal)
-        calls = [
-            call for run in earlier_runs(journal) for call in earlier_runs(journal, run)[run].unknown(content)
-        ]
-        return {call.input_row: _number_at(call.input_row) for call in calls}
-
-
-def _number_at(row: str) -> int:
-    """What is paid at a place, as its node or the entry around it says."""
-    first, entry = re.search(r"(\d+)(?:-each\[(\d+)\]/.*)?$", row).groups()
-    return int(first) + int(entry or 0)
 
 
 def pays_all(request):

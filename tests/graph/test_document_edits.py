@@ -237,18 +237,6 @@ def test_any_changes_of_nodes(data):
     assert removes or all(comment in text for comment in comments)
 
 
-def test_a_question_for_a_person_has_the_new_name_too():
-    text = graphs.one_tool(
-        "{id: start, type: entry, next: ask}",
-        '{id: ask, type: approve, message: {expr: \'"Pay " & start.n & "?"\'}, next: say}',
-        "{id: say, type: approve, message: start.n, next: end}",
-        "{id: end, type: exit}",
-    )
-    new, _ = changes(text, with_new_id(data_of(text), NODES, "start", "go", dialect=NEXT))
-    assert """'"Pay " & go.n & "?"'""" in new
-    assert "message: start.n" in new  # a text, which nobody evaluates
-
-
 def test_nodes_of_a_common_list_go_with_their_tool():
     text = (
         f"{graphs.HEAD}tools:\n  - name: t\n    description: d\n    inputSchema: {{type: object}}\n"

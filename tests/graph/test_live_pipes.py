@@ -9,11 +9,7 @@ import time
 
 import pytest
 
-from knime_mcp.client.mcp_client import MCPClient, StdioServer
-
-from .graphs import tool, yaml
-from .live import DEADLINE, REVISIONS, SERVE, environment
-from .test_approvals import NODES
+from .live import DEADLINE, environment
 
 # Answers each message with its size and a text as long as asked for; as a process, since it takes its pipes.
 SERVER = """
@@ -204,20 +200,3 @@ def test_a_client_that_is_gone_ends_it(peer):
         peer.process.stdin.close()
     peer.process.stdin = None
     assert peer.process.wait(DEADLINE) is not None
-
-
-@pytest.mark.parametrize("revision", REVISIONS)
-def test_a_person_at_the_client_approves(tmp_path, revision):
-    file, asked = tmp_path / "g.yaml", []
-    file.write_text(yaml(tool(*NODES), servers=""), "utf-8")
-
-    def says(question):
-        asked.append(question["message"])
-        return {"action": "accept", "content": {"comment": "old"}}
-
-    server = StdioServer("graphs", [*map(str, SERVE), str(file)])
-    with MCPClient(stdio=server, protocol_version=revision, elicitation=says) as client:
-        made = client.call_tool("t", {"path": "/a"})
-    assert (made.structured_content, asked) == ({"gone": "/a", "because": "old"}, ["Delete /a?"])
-    with MCPClient(stdio=server, protocol_version=revision) as alone:
-        assert "nobody can be asked: Delete /a?" in alone.call_tool("t", {"path": "/a"}).text

@@ -27,7 +27,6 @@ PROMISES = {
     " from knime_mcp.cli.app import main; sys.argv = ['', 'demo']; main()",
     "anthropic": "from knime_mcp.agents.model.anthropic_model import AnthropicModel",
     "embedding": "from knime_mcp.agents.toolbox.tool_search import _word_vectors; assert _word_vectors()",
-    "lsp": "import pygls.lsp.server, lsprotocol.types",
     "graph": "from knime_mcp.graph import McpGraphApi",
     "gateway": "from knime_mcp.knowledge.gateway import gateway_app",
     "elasticsearch": "import elasticsearch",

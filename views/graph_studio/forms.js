@@ -1,7 +1,7 @@
 /** The settings of a node or tool as a form; each field is one change of the document. */
 import { ask, button, choice, el, field, json, later, textOf, typed, valueFor } from "./parts.js";
 
-export const TYPES = ["transform", "mcp", "switch", "parallel", "forEach", "tool", "approve", "entry", "exit"];
+export const TYPES = ["transform", "mcp", "switch", "parallel", "forEach", "tool", "entry", "exit"];
 /** Keys of each type that are one short field each. */
 const FURTHER = {
   mcp: ["retry", "timeout", "cache"],
@@ -19,7 +19,6 @@ export function newNode(id, type, { servers, dialect }) {
   if (type === "parallel") node.branches = [];
   if (type === "forEach") Object.assign(node, { items: "[]", do: "" });
   if (type === "tool") Object.assign(node, { tool: "", args: {} });
-  if (type === "approve") node.message = "May this go on?";
   if (type === "switch" && dialect === "next") node.next = "";
   return node;
 }
@@ -31,8 +30,7 @@ export function newWays(node, dialect) {
   if (node.type === "forEach") ways.push(["do", "for each entry"]);
   if (node.type === "switch" && dialect === "next") ways.push(["next", "otherwise"]);
   else if (node.type !== "exit" && node.type !== "switch") ways.push(["next", "next"]);
-  if (node.type === "approve") ways.push(["denied", "if the person says no"]);
-  else if (!["entry", "exit", "switch"].includes(node.type)) ways.push(["onError", "if it fails"]);
+  if (!["entry", "exit", "switch"].includes(node.type)) ways.push(["onError", "if it fails"]);
   return ways;
 }
 
@@ -129,7 +127,6 @@ export class Forms {
       const own = typeof settings.items === "object" && settings.items ? ["expr"] : [];
       parts.push(...this.expression("List", own.length ? settings.items.expr : settings.items, [...path, "items", ...own]));
     }
-    if (type === "approve") parts.push(...this.message(node));
     if (type === "mcp") parts.push(...this.call(node));
     if (type === "tool") {
       const names = this.studio.state.tools.map((one) => one.name);
@@ -180,13 +177,6 @@ export class Forms {
     };
     control.addEventListener("input", later(250, look));
     look();
-  }
-
-  /** What a person is asked: a text, or an expression for it. */
-  message({ settings, path }) {
-    const change = (text) => this.set([...path, "message"], text);
-    if (typeof settings.message !== "object") return [this.lines("Question", settings.message ?? "", change)];
-    return this.expression("Question", settings.message?.expr, [...path, "message", "expr"]);
   }
 
   conditions(node) {

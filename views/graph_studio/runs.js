@@ -15,11 +15,10 @@ export class Runs {
     this.form = el("div");
     this.controls = el("div", { class: "bar", role: "toolbar", "aria-label": "Run" });
     this.state = el("p", { role: "status", class: "state" });
-    this.question = el("div", { role: "alert" });
     this.result = el("div");
     this.steps = el("div");
     this.detail = el("div", { "aria-live": "polite" });
-    host.replaceChildren(this.form, this.controls, this.state, this.question, this.result, this.steps, this.detail);
+    host.replaceChildren(this.form, this.controls, this.state, this.result, this.steps, this.detail);
     this.buttons = {
       run: button("Run", () => this.start({}), { class: "first" }),
       debug: button("Step through", () => this.start({ paused: true })),
@@ -120,21 +119,9 @@ export class Runs {
     const words = { finished: "finished", error: "failed", stopped: "stopped", paused: "paused" };
     const text = this.run ? `${this.run.tool}: ${words[status] ?? "running"}${waiting}${progress}` : "";
     if (this.state.textContent !== text) this.state.textContent = text;
-    this.showQuestion();
     this.showResult();
     this.showSteps();
     this.showDetail();
-  }
-
-  /** What a node asks whoever looks at the page; drawn once per question, so that a button keeps its focus. */
-  showQuestion() {
-    const { question } = this.run ?? {};
-    if (this.asked === JSON.stringify(question)) return;
-    this.asked = JSON.stringify(question);
-    const yes = button("Approve", () => this.control("approve"), { class: "first" });
-    const no = button("Deny", () => this.control("deny"));
-    const text = question && el("p", {}, `${question.node} asks: ${question.message}`);
-    this.question.replaceChildren(...(question ? [text, el("div", { class: "bar" }, yes, no)] : []));
   }
 
   showResult() {

@@ -43,7 +43,7 @@ from .javascript import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 
 Operation = Callable[[list[Any]], Any]
@@ -278,6 +278,21 @@ def wrong_var(value: Any) -> str | None:
         return None
     kind = "boolean" if isinstance(value, bool) else "number" if isinstance(value, int | float) else "object"
     return f"JSON Logic var operation must have a string value, got {kind}"
+
+
+def vars_of(rule: Any) -> Iterator[str]:
+    """The JSONata of a rule, without what is evaluated for the entries of a list."""
+    if isinstance(rule, list):
+        for part in cast("list[Any]", rule):
+            yield from vars_of(part)
+    elif isinstance(rule, dict):
+        for name, value in cast("dict[str, Any]", rule).items():
+            if name == "var" and isinstance(value, str):
+                yield value
+            elif name in ARRAY_LOOPS and isinstance(value, list):
+                yield from vars_of(cast("list[Any]", value)[:1])
+            else:
+                yield from vars_of(value)
 
 
 def is_jsonata(var: Any) -> bool:

@@ -6,14 +6,12 @@ import re
 import threading
 from collections import defaultdict, deque
 from contextlib import suppress
-from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Final
 
 from ...client.limits import Timeouts
 from ...client.protocol.tools import ABSENT
 from ...types.errors import MCPError
 from ..api import McpGraphApi
-from ..approvals import Decision
 from ..document_edits import GraphEditError
 from ..expressions.javascript import UNDEFINED
 from ..recorded_runs import context_in_run, evaluate_in_run, rule_in_run
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
 
     from ...audit.secrets import SecretMarker
     from ..api import GraphRun
-    from ..approvals import Question
     from ..graph_model import GraphDocument, Node
     from ..run_state import NodeRecord
     from ..server_configs import ServerConfig
@@ -105,8 +102,6 @@ class Debugger:
                 controller.resume()
             case "stop":
                 controller.stop()
-            case "approve" | "deny":
-                self._run.decide(approved=action == "approve")
             case _:
                 raise GraphEditError(f"A run cannot {action}")
         self._tell()
@@ -184,29 +179,8 @@ class _Watched:
         self._tell = tell
         self._records: list[NodeRecord] = []
         self._progress: dict[str, str] = {}
-        self._questions: list[tuple[Question, SimpleQueue[Decision]]] = []
         self._secrets: SecretMarker = api.secrets_of(tool, arguments)
         self.run: GraphRun
-
-    def decide(self, *, approved: bool) -> None:
-        """Answers the first question that waits."""
-        if not self._questions:
-            raise GraphEditError("Nothing waits for a decision")
-        _, answer = self._questions[0]
-        answer.put(Decision(approved=approved, by="a person in the studio"))
-
-    def _ask(self, question: Question) -> Decision | None:
-        asked = (question, SimpleQueue[Decision]())
-        self._questions.append(asked)
-        self._tell()
-        try:
-            while not question.is_stopped():
-                with suppress(Empty):
-                    return asked[1].get(timeout=_POLL_SECONDS)
-            return None
-        finally:
-            self._questions.remove(asked)
-            self._tell()
 
     def start(self, breakpoints: Collection[str], *, paused: bool) -> None:
         hooks = Hooks(
@@ -216,7 +190,6 @@ class _Watched:
             on_pause=lambda _index, _node: self._tell(),
             on_progress=self._progressed,
             output_for=self._output_for,
-            approve=self._ask,
         )
         self.run = self._api.start(
             self._tool, self._arguments, hooks=hooks, breakpoints=breakpoints, start_paused=paused
@@ -262,9 +235,6 @@ class _Watched:
             "waiting": None if waiting is None else {"index": waiting[0], "node": waiting[1]},
             "progress": {node: self._secrets.text(text) for node, text in self._progress.items()},
         }
-        if self._questions:
-            question, _ = self._questions[0]
-            state["question"] = {"node": question.node, "message": self._secrets.text(question.message)}
         if self.is_active:
             return state
         try:

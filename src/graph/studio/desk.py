@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ..document_loading import CheckedDocument
-    from ..node_shapes import CalledTool
+    from ..known_fields import CalledTool
 
 _MOST_STEPS: Final = 500
 

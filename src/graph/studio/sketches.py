@@ -74,7 +74,7 @@ def _belonging(nodes: dict[int, Raw], tool: str) -> dict[int, Raw]:
     return {index: node for index, node in nodes.items() if index in reached}
 
 
-_AFTER: Final = {"switch": "otherwise", "parallel": "joined", "forEach": "done", "approve": "approved"}
+_AFTER: Final = {"switch": "otherwise", "parallel": "joined", "forEach": "done"}
 
 
 def _ways(node: Raw) -> Iterator[_Way]:
@@ -90,7 +90,6 @@ def _ways(node: Raw) -> Iterator[_Way]:
     after = _AFTER.get(str(kind), "")
     if kind != "exit":
         written.append(("next", after, node.get("next")))
-    written.append(("denied", "denied", node.get("denied")))
     written.append(("onError", "error", node.get("onError")))
     for key, label, target in written:
         if isinstance(target, str):

@@ -150,27 +150,6 @@ def test_breakpoints_and_steps(page):
     assert "cannot" in page.ask("control", 422, action="dance")["error"]
 
 
-ASKING = graphs.one_tool(
-    graphs.ENTRY, "{id: x, type: approve, message: Really?, next: y}", graphs.transform("x", "y"), graphs.EXIT
-)
-
-
-@pytest.mark.parametrize("page", [ASKING], indirect=True)
-@pytest.mark.parametrize(
-    ("action", "ending"), [("approve", "finished"), ("deny", "error"), ("stop", "stopped")]
-)
-def test_the_page_decides(page, action, ending):
-    page.ask("run", tool="t")
-    until(lambda: "question" in page.ask("history", since=0))
-    assert page.ask("history", since=0)["question"] == {"node": "x", "message": "Really?"}
-    page.ask("control", action=action)
-    run = page.ran()
-    assert (run["status"], "question" in run) == (ending, False)
-    if ending == "finished":
-        assert run["result"] == {"approved": True, "by": "a person in the studio"}
-        assert "decision" in page.ask("control", 422, action="deny")["error"]
-
-
 INFINITE = graphs.one_tool(graphs.ENTRY, graphs.transform("{'t': '😀'}"), graphs.EXIT, more="x-a: .inf\n")
 
 

@@ -519,33 +519,6 @@ def formed(folder):
     assert data["mcpServers"]["desk"] == {"command": "serve", "args": ["--slow", "two words"]}
 
 
-def decided(folder):
-    """A node asks whoever looks at the page, by mouse and by keys; the answer is the node's output."""
-    file = folder / "asking.yaml"
-    ask = "{id: x, type: approve, message: Really go on?, next: y, denied: exit}"
-    file.write_text(graphs.one_tool(graphs.ENTRY, ask, graphs.transform("x", "y"), graphs.EXIT), "utf-8")
-    with studio(file) as url, person_at(url) as person:
-        person.click("document.querySelector('#tab-run')")
-        for text, by_keys in (("Approve", False), ("Deny", True)):
-            press(person, "Run")
-            person.wait_for(button(text))
-            person.picture(folder / f"asks-{text}.png")
-            assert "x asks: Really go on?" in person.script("document.body.innerText")
-            if by_keys:
-                person.tab_to(button(text))
-                person.enter()
-            else:
-                press(person, text)
-            person.wait_for(state("finished"))
-            result = json.loads(person.script("document.querySelector('#result').textContent"))
-            assert result == {"approved": text == "Approve", "by": "a person in the studio"}
-            assert not person.script(f"!!{button(text)}")
-        person.click(node("x"))
-        person.click("document.querySelector('#tab-settings')")
-        person.wait_for(control("Question"))
-        assert person.script(f"{control('Question')}.value") == "Really go on?"
-
-
 def changed_outside(folder):
     """What somebody else wrote is taken over, and compared where there is something of one's own."""
     file = folder / "outside.yaml"
@@ -589,7 +562,6 @@ def main(folder):
     formed(folder)
     large(folder)
     changed_outside(folder)
-    decided(folder)
     print(f"20 nodes by mouse and by keys, equal; we and {REFERENCE} give {[one['v'] for one in ours]}")
 
 

@@ -26,8 +26,7 @@ from knime_mcp.audit.secrets import HiddenSecrets, SecretMarker
 from knime_mcp.audit.signatures import PublicKey, Sealer, SigningKey
 from knime_mcp.client.mcp_client import MCPClient
 from knime_mcp.client.protocol import tools as blocks
-from knime_mcp.graph import Hooks, McpGraphApi
-from knime_mcp.graph.approvals import Decision
+from knime_mcp.graph import McpGraphApi
 from knime_mcp.runs.call_values import Allow, Deny, Edit, PlannedCall
 from knime_mcp.runs.checked_calls import pinned_tool
 from knime_mcp.runs.engine import new_run
@@ -312,13 +311,11 @@ def _agent(folder: Path) -> Path:
 
 
 def _graph(path: Path) -> Path:
-    """What a graph notes of its run: calls, a value of chance, a person's decision, an error."""
+    """The calls of a graph, one of which fails."""
     nodes = (
         graphs.ENTRY,
         "{id: x, type: mcp, server: s, tool: pay, args: {text: {expr: entry.text}}, next: y, onError: y}",
-        graphs.transform("{'now': $millis() > 0}", node="y", following="z"),
-        "{id: z, type: approve, message: Go on?, next: last}",
-        "{id: last, type: mcp, server: s, tool: echo, args: {text: {expr: entry.text}}, next: exit}",
+        "{id: y, type: mcp, server: s, tool: echo, args: {text: {expr: entry.text}}, next: exit}",
         graphs.EXIT,
     )
     with _server() as server:
@@ -326,9 +323,7 @@ def _graph(path: Path) -> Path:
         document = graphs.load(graphs.yaml(graphs.tool(*nodes), servers=servers))
         run = new_run(lambda route: MCPClient(route.url), id="r1").open_journal(path, about="t")
         with run, McpGraphApi(document, run=run) as api:
-            hooks = Hooks(approve=lambda _: Decision(approved=True, by="Ada"))
-            durable = api.durable(document.tool("t"), {"text": "ü"}, id="g1")
-            api.executor.run("t", {"text": "ü"}, hooks=hooks, durable=durable)
+            api.executor.run("t", {"text": "ü"})
     return path
 
 
