@@ -195,9 +195,7 @@ needs_language_server = needs(
     "graph,lsp",
     *("pygls", "lsprotocol", "jsonata", "regex", "opentelemetry"),
 )
-needs_gateway = needs(
-    "The gateway needs", "gateway", "fastapi", "jinja2", "prometheus_client", "opentelemetry"
-)
+needs_gateway = needs("The gateway needs", "gateway", "fastapi", "prometheus_client", "opentelemetry")
 
 _SENT_TWICE_SECONDS = 0.4
 _TIDYING_SECONDS = 1.0
