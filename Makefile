@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --retries 5
 
 # What is half made when a download fails is made anew the next time.
 .DELETE_ON_ERROR:
-.PHONY: demo test test-all torture quick coverage kill-test agent-eval browser browser-chat browser-studio dialogs pictures relevance postgres peers conformance check lint types requirements bench bench-smoke examples ways-in packages docs real-knime knime-sources clean help
+.PHONY: demo test test-all torture quick coverage kill-test agent-eval browser-chat browser-studio dialogs pictures relevance postgres peers conformance check lint types requirements bench bench-smoke examples ways-in packages docs real-knime knime-sources clean help
 
 demo: $(VENV)/.demo  ## the product doing its main job, on loopback, without any account
 	$(BIN)/knime-mcp demo
@@ -82,9 +82,6 @@ pictures: $(VENV)/.test  ## the pictures of docs/, from examples, views and dial
 # KNIME's own sources need packages that only the other environment has.
 dialogs: $(if $(KNIME_PYTHON_ROOT),.venv-knime/.ready,$(VENV)/.test)  ## every dialog as KNIME's own controls draw it; needs chromium, node and npm
 	$(if $(KNIME_PYTHON_ROOT),PYTHONPATH="$(CURDIR)/src" .venv-knime,$(VENV))/bin/python -m tests.screens.try_dialogs $(DIALOGS_ARGS)
-
-browser: $(VENV)/.test  ## the gateway's page by keyboard in a real browser; needs chromium and chromedriver
-	$(BIN)/python -m tests.knowledge.gateway.try_in_browser
 
 relevance: $(VENV)/.test  ## how well searches find what people look for, beside BM25; CATALOGUES="FILE …" for your own
 	$(BIN)/python -m tests.knowledge.try_relevance $(CATALOGUES)

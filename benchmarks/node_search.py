@@ -49,7 +49,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         file = options.catalogue or Path(folder) / "nodes.sqlite"
         if options.catalogue is None:
-            report = build_catalogue(file, extensions=made_up(options.nodes))
+            report = build_catalogue(file, further=made_up(options.nodes))
             print(f"build       {report.seconds:8.2f} s  {report.origin.nodes} nodes")
         print(f"file        {file.stat().st_size / 1e6:8.1f} MB")
         tell_all(file, options.rounds)
@@ -60,7 +60,7 @@ def measure(table: Table, *, smoke: bool, rounds: int) -> None:
     count, calls = (200, 5) if smoke else (5_000, 200)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "nodes.sqlite")
-        report = build_catalogue(file, extensions=made_up(count))
+        report = build_catalogue(file, further=made_up(count))
         table.add(Row(f"{count:,} nodes", "build of the catalogue", "s", (report.seconds,)))
         with Catalogue(file) as catalogue:
             service = NodeKnowledgeMCPService(catalogue)

@@ -190,9 +190,7 @@ def _module_in(error: Exception) -> str | None:
 
 # Decorators of commands.
 needs_graph = needs("Graphs need", "graph", "jsonata", "regex", "opentelemetry")
-needs_gateway = needs(
-    "The gateway needs", "gateway", "fastapi", "jinja2", "prometheus_client", "opentelemetry"
-)
+needs_gateway = needs("The gateway needs", "gateway", "fastapi", "prometheus_client", "opentelemetry")
 
 _SENT_TWICE_SECONDS = 0.4
 _TIDYING_SECONDS = 1.0

@@ -143,7 +143,11 @@ def packed(spec: NodeSpec) -> bytes:
 
 
 def unpacked(body: bytes) -> NodeSpec:
-    return _value(NodeSpec, json.loads(zlib.decompress(body)))
+    return node_of(json.loads(zlib.decompress(body)))
+
+
+def node_of(document: Mapping[str, Any]) -> NodeSpec:
+    return _value(NodeSpec, document)
 
 
 def to_json(value: Any) -> Any:

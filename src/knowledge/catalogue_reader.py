@@ -73,17 +73,9 @@ class CatalogueReader:
     def __len__(self) -> int:
         return self.origin.nodes
 
-    def summaries(
-        self, node_type: str | None = None, *, offset: int = 0, limit: int = -1
-    ) -> list[NodeSummary]:
-        """The summaries of nodes for lists, in the order of `nodes`. A `limit` of -1 is for all."""
-        where, values = ("", ()) if node_type is None else (" WHERE node_type = ?", (node_type,))
-        rows = self.rows(
-            f"SELECT {', '.join(_SUMMARY)} FROM nodes{where} ORDER BY row LIMIT ? OFFSET ?",  # noqa: S608 - no input
-            *values,
-            limit,
-            offset,
-        )
+    def summaries(self) -> list[NodeSummary]:
+        """The summaries of all nodes, in the order of `nodes`."""
+        rows = self.rows(f"SELECT {', '.join(_SUMMARY)} FROM nodes ORDER BY row")  # noqa: S608 - no input
         found: list[dict[str, Any]] = [dict(zip(_SUMMARY, row, strict=True)) for row in rows]
         for values in found:
             values["deprecated"] = bool(values["deprecated"])

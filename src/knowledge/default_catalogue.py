@@ -1,7 +1,7 @@
 """Paths of catalogues, and the default catalogue.
 
 `nodes build` writes to `user_catalogue`, which every command prefers. If that does not exist, commands read
-the default catalogue of the included packs and extension, which is built in the cache on first use.
+the default catalogue of what is included, which is built in the cache on first use.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ def cache_folder() -> Path:
     return user_folder("cache") / _FOLDER
 
 
-def default_catalogue(extension: Callable[[], Sequence[NodeSpec]], *, made_of: Sequence[Path] = ()) -> Path:
+def default_catalogue(nodes: Callable[[], Sequence[NodeSpec]], *, made_of: Sequence[Path] = ()) -> Path:
     """Returns the default catalogue's file, and builds it if it is missing or out of date.
 
-    `extension` returns the nodes of this program's own extension, and is called only for a build; a change of
-    the files `made_of` leads to one. If several processes build at once, they write the same content, and the
+    `nodes` returns what is in it beside the included packs, and is called only for a build; a change of the
+    files `made_of` leads to one. If several processes build at once, they write the same content, and the
     last file stays. If the cache is not writable, the file is in a temporary folder, deleted at exit.
     """
     name = f"default-{_key(made_of)}.sqlite"
@@ -60,9 +60,9 @@ def default_catalogue(extension: Callable[[], Sequence[NodeSpec]], *, made_of: S
         return path
     from .sources.catalogue_build import build_catalogue  # imported here, as only the first start builds
 
-    nodes = extension()
+    further = nodes()
     try:
-        build_catalogue(path, extensions=nodes)
+        build_catalogue(path, further=further)
         _hold(path)
         _remove_old(folder, path)
     except OSError:
@@ -70,7 +70,7 @@ def default_catalogue(extension: Callable[[], Sequence[NodeSpec]], *, made_of: S
         folder = Path(tempfile.mkdtemp(prefix=f"{_FOLDER}-"))
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         path = folder / name
-        build_catalogue(path, extensions=nodes)
+        build_catalogue(path, further=further)
     return path
 
 

@@ -1,6 +1,6 @@
 """The model of a node, which is the same for all sources.
 
-Nodes from KNIME's node descriptions, from Python extensions and from spec packs (in both formats) are values
+Nodes from KNIME's node descriptions, from facts and from spec packs (in both formats) are values
 of the same classes.
 """
 
@@ -23,7 +23,7 @@ class SourceKind(StrEnum):
     KNIME = "knime"
     """Node descriptions and registrations of KNIME plug-ins."""
     PYTHON_EXTENSION = "python extension"
-    """A Python extension, which was imported."""
+    """This extension, as `packs/own-nodes.jsonl` describes it."""
     FACTS = "facts about"
     """Facts that come along with this program, read from KNIME's public sources."""
     SPEC_PACK = "spec pack"

@@ -33,9 +33,9 @@ _HUMAN: Final = (
     " response itself and has an output for each outcome."
 )
 INSTRUCTIONS: Final = (
-    "Knows which workflow nodes exist and how they are configured: the KNIME installation, Python extensions"
-    " and spec packs that its catalogue was built from; every answer names the catalogue. Use search_nodes"
-    " to find a node, get_node_details for its ports and settings, find_compatible for what can follow it,"
+    "Knows which workflow nodes exist and how they are configured: the KNIME installation, facts and spec"
+    " packs that its catalogue was built from; every answer names the catalogue. Use search_nodes to find a"
+    " node, get_node_details for its ports and settings, find_compatible for what can follow it,"
     " and check_configuration before using settings. get_examples has small workflows to begin with;"
     " check_workflow checks a whole one. A HUMAN_IN_THE_LOOP node analyses the response itself."
 )

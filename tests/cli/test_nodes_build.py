@@ -1,7 +1,6 @@
 """`knime-mcp nodes build` as people run it."""
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -154,20 +153,9 @@ def test_a_catalogue_that_cannot_be_read_is_replaced_and_that_is_said(cli, homes
     assert "Nothing is taken over from it." in done.err
 
 
-NO_MODULE = "name: x\ngroup_id: g\nversion: '1.0.0'\nextension_module: src/gone\n"
-NO_NODES = "name: x\ngroup_id: g\nversion: '1.0.0'\nextension_module: main\n"
-
-
 @pytest.mark.parametrize(
     ("option", "named", "said"),
     [
-        ("--extension", "gone/knime.yml", "The extension gone/knime.yml cannot be read: "),
-        (
-            "--extension",
-            "none/knime.yml",
-            "cannot be read: it registers no nodes: the module that its",
-        ),
-        ("--extension", "none", "names as extension_module must define the nodes"),
         ("--plugins", "empty", "There are no nodes in empty. empty has no plug-ins in it."),
         ("--knime", "empty", "Name the folder of an installed KNIME (with 'plugins' in it)"),
     ],
@@ -175,10 +163,7 @@ NO_NODES = "name: x\ngroup_id: g\nversion: '1.0.0'\nextension_module: main\n"
 def test_a_source_without_nodes_is_an_error_and_the_catalogue_stays(
     cli, plugins, homes, tmp_path, option, named, said
 ):
-    for folder, text in (("gone", NO_MODULE), ("none", NO_NODES), ("empty", "")):
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / ("knime.yml" if text else "x")).write_text(text)
-    (tmp_path / "none" / "main.py").write_text("import knime.extension as knext\n")
+    (tmp_path / "empty").mkdir()
     assert cli("nodes", "build", "--plugins", plugins, "-o", "c.sqlite", env=homes).code == 0
     before = (tmp_path / "c.sqlite").read_bytes()
     done = cli("nodes", "build", option, named, "--plugins", plugins, "-o", "c.sqlite", env=homes)
@@ -191,19 +176,8 @@ def test_a_source_without_nodes_is_an_error_and_the_catalogue_stays(
     assert not (tmp_path / "d.sqlite").exists()
 
 
-@pytest.mark.parametrize("option", ["--knime", "--plugins", "--extension", "--pack"])
+@pytest.mark.parametrize("option", ["--knime", "--plugins", "--pack"])
 def test_a_source_that_is_not_there_is_a_mistake_in_the_command_line(cli, option):
     done = cli("nodes", "build", option, "nowhere")
     assert done.code == 2
     assert "nowhere" in done.err
-
-
-def test_an_extension_with_ports_and_settings_that_no_node_here_has(cli, homes, tmp_path):
-    """The stand-in does not run such nodes, but knows what they declare."""
-    own = Path(__file__).parents[1] / "headless" / "extension"
-    done = cli("nodes", "build", "--bare", "--extension", own, "-o", "c.sqlite", env=homes)
-    assert done.code == 0, done.err
-    with Catalogue(tmp_path / "c.sqlite") as catalogue:
-        nodes = {found.name: found for found in catalogue.nodes()}
-    assert {"Paint", "Bytes", "Folder Writer", "Open", "Settings"} <= set(nodes)
-    assert nodes["Settings"].settings_known

@@ -113,7 +113,7 @@ def gateway(
     ] = None,
     catalogue: CatalogueOption = None,
 ) -> ExitCode:
-    """Serve node knowledge to a team: over MCP at /mcp, over plain HTTP, and as a web page.
+    """Serve node knowledge to a team: over MCP at /mcp, and over plain HTTP.
 
     Every request needs a key; 'knime-mcp nodes keys create' makes one. Further settings are environment
     variables, listed in docs/gateway.md; an option counts more than its variable.

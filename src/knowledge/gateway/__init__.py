@@ -1,1 +1,1 @@
-"""The node knowledge over plain HTTP for programs that do not speak MCP, and as a web page for people."""
+"""The node knowledge over plain HTTP for programs that do not speak MCP."""

@@ -132,18 +132,14 @@ class KeyStore(AbstractContextManager["KeyStore"]):
         return f"{KEY_PREFIX}_{key.id}_{secret}", key
 
     def verify(self, presented: str) -> ApiKey | None:
-        """The key that a client presents; None if it is not valid."""
+        """The key that a client presents; None if it is unknown, revoked or expired."""
         prefix, _, rest = presented.partition("_")
         key_id, _, secret = rest.partition("_")
         if len(presented) > _LONGEST or prefix != KEY_PREFIX or not secret:
             return None
-        key = self.working(key_id)
+        key = next((key for key in self._keys("WHERE id = ?", key_id) if key.works()), None)
         # In constant time, so that the time of an answer says nothing of the digest.
         return key if key is not None and hmac.compare_digest(key.digest, _digest(secret)) else None
-
-    def working(self, key_id: str) -> ApiKey | None:
-        """The key with this id; None if it is unknown, revoked or expired."""
-        return next((key for key in self._keys("WHERE id = ?", key_id) if key.works()), None)
 
     def all(self) -> list[ApiKey]:
         """All keys, including revoked and expired ones, the oldest first."""

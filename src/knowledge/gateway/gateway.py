@@ -13,7 +13,7 @@ import time
 from collections import OrderedDict
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
 import anyio
 import anyio.to_thread
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from .access_tokens import TokenVerifier
     from .gateway_settings import GatewaySettings
 
-SESSION_SECONDS: Final = 12 * 3600
-_MOST_SESSIONS: Final = 10_000
 V = TypeVar("V")
 
 
@@ -212,10 +210,6 @@ class Gateway(Door):
 
     registry: ToolRegistry
     catalogue: Catalogue
-    sessions: TTLCache[str] = field(
-        default_factory=lambda: TTLCache(seconds=SESSION_SECONDS, most=_MOST_SESSIONS)
-    )
-    """The ids of keys by the cookies of visitors of the page. A restart signs out all visitors."""
 
     def tools(self) -> ToolRegistry:
         if not self.settings.mcp_enabled:
@@ -312,7 +306,3 @@ class TTLCache(Generic[V]):
             self._kept[key] = self._now() + self._seconds, value
             while len(self._kept) > self._most:
                 self._kept.popitem(last=False)
-
-    def drop(self, key: Hashable) -> None:
-        with self._lock:
-            self._kept.pop(key, None)

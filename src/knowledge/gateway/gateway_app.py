@@ -28,7 +28,6 @@ from .mcp_endpoint import MCPEndpoint, node_endpoint
 from .node_retriever import CatalogueKnowledge
 from .observing import LOGGER, REQUEST_ID, GatewaySpans, Observed, record_of, spans_from_environment
 from .request_guard import KEY_HEADER, from_elsewhere, noted
-from .web_page import error_page, page_router, wants_html
 
 if TYPE_CHECKING:
     import asyncio
@@ -103,7 +102,7 @@ def _tokens(settings: GatewaySettings) -> TokenVerifier | None:
 def public_app(gateway: Gateway) -> FastAPI:
     """The application for other machines: every endpoint except public health needs a key."""
     app = _app(gateway, "public", "Node knowledge", "The node knowledge and its tools over HTTP.")
-    for part in (*PUBLIC, page_router(with_keys=True)):
+    for part in PUBLIC:
         app.include_router(part)
     app.state.mcp = node_endpoint(gateway)
     app.state.mcp.add_to(app, "POST")
@@ -132,7 +131,7 @@ def internal_app(gateway: Gateway) -> FastAPI:
     app = _app(
         gateway, "internal", "Node knowledge, internal", "The same tools for programs on this machine."
     )
-    for part in (*INTERNAL, page_router(with_keys=False)):
+    for part in INTERNAL:
         app.include_router(part)
     app.add_middleware(ThisMachineOnly)
     app.add_middleware(Observed)
@@ -142,8 +141,7 @@ def internal_app(gateway: Gateway) -> FastAPI:
 class ThisMachineOnly:
     """ASGI middleware that refuses requests of foreign pages, even if their host name is this machine's.
 
-    Such pages could use local servers: https://github.com/advisories/GHSA-9h52-p55h-vw2f. A link from another
-    page is allowed, as that page cannot read the answer.
+    Such pages could use local servers: https://github.com/advisories/GHSA-9h52-p55h-vw2f.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -152,15 +150,12 @@ class ThisMachineOnly:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             request = Request(scope)
-            # Another page may lead here: what is shown then is shown to the person, and not to that page.
-            link = request.method == "GET" and request.headers.get("sec-fetch-mode") == "navigate"
-            foreign = from_elsewhere(request) and not link
             try:
                 # Of a header that is no host, Starlette would make the server's own.
                 host = urlsplit(f"//{request.headers.get('host', 'localhost')}").hostname or ""
             except ValueError:
                 host = ""
-            if foreign or not is_loopback(host):
+            if from_elsewhere(request) or not is_loopback(host):
                 error = noted(
                     request, invalid_request("This listener is for programs on this machine.", status=403)
                 )
@@ -197,11 +192,7 @@ async def _no_such_endpoint(request: Request, error: Exception) -> Response:
             headers=dict(error.headers or {}),
         ),
     )
-    return (
-        error_page(request, mcp_error)
-        if wants_html(request)
-        else failure(mcp_error, Envelope.PLAIN, record_of(request))
-    )
+    return failure(mcp_error, Envelope.PLAIN, record_of(request))
 
 
 def _document(app: FastAPI, registry: ToolRegistry) -> dict[str, Any]:

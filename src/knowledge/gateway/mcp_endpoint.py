@@ -105,7 +105,7 @@ class MCPEndpoint:
         if request.method != "POST":  # listening to a session, or ending it
             require(request, caller, KeyScope.TOOLS_READ)
             return request
-        request = await with_body(request, kind="application/json")
+        request = await with_body(request)
         body = await request.body()
         # The scope depends on what is asked for, which only the body says.
         called = _called(body)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 
 KEY_HEADER: Final = "X-API-Key"
+_JSON: Final = "application/json"
 _CHALLENGE: Final = {"WWW-Authenticate": f'ApiKey header="{KEY_HEADER}"'}
 
 _MODELS = {
@@ -71,18 +72,18 @@ async def caller_of(request: Request) -> Caller:
     sent = request.headers.getlist(KEY_HEADER)
     kind, _, token = request.headers.get("authorization", "").partition(" ")
     if sent or kind.lower() != "bearer":
-        return presented_key(request, sent)
+        return _presented_key(request, sent)
     token, tokens = token.strip(), door_of(request).tokens
     if tokens is None or token.startswith(f"{KEY_PREFIX}_"):
-        return presented_key(request, [token])
+        return _presented_key(request, [token])
     caller = await tokens.caller(token)
     if caller is None:
         door_of(request).metrics.refused.labels("token").inc()
-        raise not_let_in(request, "This token is expired, or not one for this server. Log in again.", token)
+        raise _not_let_in(request, "This token is expired, or not one for this server. Log in again.", token)
     return caller
 
 
-def presented_key(request: Request, sent: list[str]) -> ApiKey:
+def _presented_key(request: Request, sent: list[str]) -> ApiKey:
     """The key that a client presents; an error (401) if it is not valid, or not one."""
     gateway = door_of(request)
     key = gateway.keys.verify(sent[0]) if len(sent) == 1 else None
@@ -90,11 +91,11 @@ def presented_key(request: Request, sent: list[str]) -> ApiKey:
         return key
     gateway.metrics.refused.labels("key").inc()
     if len(sent) == 1:
-        raise not_let_in(
+        raise _not_let_in(
             request, "This API key is unknown, expired or revoked. Ask for another one.", sent[0]
         )
     what = "Send an API key" if not sent else "Send one API key, not several,"
-    raise not_let_in(request, f"{what} in the header {KEY_HEADER}.")
+    raise _not_let_in(request, f"{what} in the header {KEY_HEADER}.")
 
 
 def admit_caller(request: Request, caller: Caller) -> None:
@@ -127,7 +128,7 @@ def require(request: Request, caller: Caller, scope: Scope) -> None:
         )
 
 
-def not_let_in(request: Request, user_message: str, sent: str = "") -> MCPError:
+def _not_let_in(request: Request, user_message: str, sent: str = "") -> MCPError:
     """The error for a key or token that was not sent, or does not work; it says how to get one."""
     tokens = door_of(request).tokens
     challenge = tokens.challenge("invalid_token" if sent else "") if tokens else _CHALLENGE
@@ -147,13 +148,13 @@ def from_elsewhere(request: Request) -> bool:
     return origin is not None and origin.rpartition("://")[2] != request.headers.get("host")
 
 
-async def with_body(request: Request, *, kind: str) -> Request:
-    """Reads the body of a request of the media type `kind`; returns the request with it (415, 413, 408)."""
+async def with_body(request: Request) -> Request:
+    """Reads the JSON body of a request; returns the request with it (415, 413, 408)."""
     settings = door_of(request).settings
     most = settings.gateway_max_body_bytes
     declared = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if declared != kind:
-        raise invalid_request(f"Send it with the header Content-Type: {kind}.", status=415)
+    if declared != _JSON:
+        raise invalid_request(f"Send it with the header Content-Type: {_JSON}.", status=415)
     if request.headers.get("content-encoding", "identity").lower() != "identity":
         raise invalid_request("Send the body uncompressed.", status=415)
     body = bytearray()
@@ -208,26 +209,21 @@ def router(envelope: Envelope, tag: str, *, scope: Scope | None, errors: Sequenc
         if scope is not None:
             await admit(request, scope)
         if request.method == "POST":
-            return await with_body(request, kind="application/json")
+            return await with_body(request)
         return request
-
-    def fail(request: Request, error: MCPError) -> Response:
-        return failure(error, envelope, record_of(request))
 
     # This only documents the header in OpenAPI; `admit` checks the key before the body is read.
     header = APIKeyHeader(name=KEY_HEADER, auto_error=False, scheme_name="ApiKey")
     return APIRouter(
-        route_class=guarded(enter, fail),
+        route_class=_guarded(enter, envelope),
         tags=[tag],
         responses=document,
         dependencies=[Security(header, scopes=[scope.value])] if scope else None,
     )
 
 
-def guarded(
-    enter: Callable[[Request], Awaitable[Request]], fail: Callable[[Request, MCPError], Response]
-) -> type[APIRoute]:
-    """Makes a route class that answers every error.
+def _guarded(enter: Callable[[Request], Awaitable[Request]], envelope: Envelope) -> type[APIRoute]:
+    """Makes a route class that answers every error in this envelope.
 
     `enter` checks a request before its endpoint runs, and returns it with its body, or raises an error.
     """
@@ -244,7 +240,8 @@ def guarded(
                 except Exception as error:
                     if isinstance(error, RequestValidationError):
                         record_of(request).rpc_id = _rpc_id(error.body)
-                    return fail(request, noted(request, _as_endpoint_error(error)))
+                    refused = noted(request, _as_endpoint_error(error))
+                    return failure(refused, envelope, record_of(request))
 
             return handler
 

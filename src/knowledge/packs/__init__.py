@@ -11,6 +11,9 @@ BASICS: Final = _FOLDER / "knime-basics.yaml"
 FACTS: Final = _FOLDER / "knime-nodes.jsonl"
 """Facts about KNIME's nodes, read from its public sources; see `sources.shipped_nodes`."""
 
+OWN_NODES: Final = _FOLDER / "own-nodes.jsonl"
+"""This extension's nodes, a line each, as ``python -m node_facts.own_nodes`` writes them."""
+
 WORDS: Final = _FOLDER / "knime-words.toml"
 """What KNIME's nodes do and what people ask for, in our words; see `sources.phrase_tables`."""
 

@@ -1,1 +1,1 @@
-"""What catalogues are built from: KNIME's plug-ins, Python extensions and spec packs."""
+"""What catalogues are built from: KNIME's plug-ins, facts that come along, and spec packs."""

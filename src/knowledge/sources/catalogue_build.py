@@ -94,7 +94,7 @@ def build_catalogue(
     plugins: Sequence[Path] = (),
     packs: Sequence[Path] = (),
     with_own_packs: bool = True,
-    extensions: Sequence[NodeSpec] = (),
+    further: Sequence[NodeSpec] = (),
     stand_ins: Sequence[NodeSpec] = (),
     earlier: Catalogue | None = None,
     on_step: Callable[[Step], None] | None = None,
@@ -102,14 +102,14 @@ def build_catalogue(
     """Builds a catalogue. The file is replaced only once the new catalogue is complete.
 
     `plugins` are installed KNIMEs, folders of plug-ins, or plug-ins. A pack with the name of an included pack
-    replaces that pack. `extensions` are nodes of Python extensions, see `read_extension`. The nodes of an
+    replaces that pack. `further` are nodes that come along, such as this extension's. The nodes of an
     `earlier` catalogue stay, unless their source is read anew; `stand_ins` are for where KNIME's own nodes
     are in neither. A source that was named but has no nodes is an error.
     """
     begin = time.perf_counter()
     read = _read_packs(packs, with_own_packs)
     found = read_plugins(plugins, on_step=on_step) if plugins else PluginNodes()
-    named = [*(node for pack in read for node in pack.nodes), *extensions, *found.nodes]
+    named = [*(node for pack in read for node in pack.nodes), *further, *found.nodes]
     kept, old_names = _kept(earlier, named, plugins) if earlier is not None else ([], [])
     nodes = [*named, *kept]
     if not any(node.id.startswith(_KNIMES_BASE) for node in nodes):

@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Final
 
 from ..node_model import NodeSpec, Origin, SourceKind
 from ..query_words import compact, folded
-from .class_files import ClassFile, ClassFileError
-from .java_descriptions import read_class, typed, with_types_of_code
 from .node_descriptions import XmlRefusedError, is_node_description, read_node_description
 from .plugin_bundles import (
     Bundle,
@@ -36,18 +34,16 @@ if TYPE_CHECKING:
 
     from ..node_model import Port
     from .catalogue_build import Step
-    from .java_descriptions import Type
 
 
 _REGISTRIES: Final = ("plugin.xml", "fragment.xml")
 _OUT_OF_USE: Final = re.compile(r"\s*[(\[]\s*(?:deprecated|legacy|obsolete)\s*[)\]]\s*", re.IGNORECASE)
-_MOST_ANCESTORS: Final = 8
 _SOURCES: Final = frozenset({"src", "java", "resources", "eclipse", "bin", "classes"})
 """Source and output folders, which contain packages but are not part of package names."""
 _NUMBER: Final = re.compile(r"\d+")
 _VERSION: Final = re.compile(r"\d+|[^\d.]+")
 
-NO_XML: Final = "describes itself in Java code that cannot be read without running it"
+NO_XML: Final = "describes itself in Java code, which is not read"
 NODE_SET: Final = "is a set of nodes that Java code lists, which is not run"
 NOT_REGISTERED: Final = "has a description but is not registered in plugin.xml"
 NO_PLUGINS: Final = "has no plug-ins in it"
@@ -74,7 +70,6 @@ class PluginNodes:
     skipped: list[Skipped] = field(default_factory=list[Skipped])
     without_nodes: list[Path] = field(default_factory=list["Path"])  # roots that were named for nothing
     bundles: int = 0
-    from_code: int = 0  # nodes whose description (without options) is in compiled code
     well_known: int = 0  # nodes that are described by this program, as their classes are no help
 
 
@@ -127,13 +122,9 @@ class _PluginReader:
         self._result = result
         self._categories = categories
         self._by_file: dict[str, list[tuple[str, str]]] = defaultdict(list)
-        self._classes: dict[str, str] = {}
         for name in bundle.files:
             inner = name.rpartition("!/")[2]  # the path inside the inner jar
-            if inner.endswith(".class"):
-                # Eclipse compiles into bin/, Maven into target/classes/.
-                self._classes.setdefault(inner.removeprefix("bin/").removeprefix("target/classes/"), name)
-            elif inner.endswith(".xml"):
+            if inner.endswith(".xml"):
                 self._by_file[inner.rpartition("/")[2]].append((name, inner))
 
     def nodes(self) -> list[NodeSpec]:
@@ -151,7 +142,7 @@ class _PluginReader:
         for registration in registered.nodes:
             file = self._description_of(registration.factory)
             if file is None:
-                found += self._from_code(registration)
+                found += self._from_facts(registration)
                 continue
             taken.add(file)
             description = self._described(file, registration.factory)
@@ -188,42 +179,14 @@ class _PluginReader:
                 return name
         return None
 
-    def _from_code(self, registration: Registration) -> list[NodeSpec]:
-        """The node whose description is in its compiled class, or in the XML of a class that it extends."""
-        factory = registration.factory
-        for _ in range(_MOST_ANCESTORS):
-            name = self._class_file(factory)
-            if name is None:
-                break
-            try:
-                code = ClassFile(self._bundle.read(name))
-            except (ClassFileError, UnreadableError) as error:
-                self._skip(registration.factory, NO_XML, f"{name} {error}")
-                return []
-            description, factory = read_class(code), code.superclass
-            if description is not None:
-                self._result.from_code += 1
-                return [self._node(registration, name, description)]
-            file = self._description_of(factory)
-            description = self._described(file, registration.factory) if file is not None else None
-            if file is not None and description is not None:
-                return [self._node(registration, file, description)]
-        description = facts_by_id().get(registration.factory)
-        if description is None:
+    def _from_facts(self, registration: Registration) -> list[NodeSpec]:
+        """The node whose description is in its class, if there are facts about that."""
+        known = facts_by_id().get(registration.factory)
+        if known is None:
             self._skip(registration.factory, NO_XML)
             return []
         self._result.well_known += 1
-        return [self._node(registration, "plugin.xml", description)]
-
-    def _class_file(self, name: str) -> str | None:
-        return self._classes.get(name.replace(".", "/") + ".class")
-
-    def _code(self, name: str) -> ClassFile | None:
-        file = self._class_file(name)
-        try:
-            return None if file is None else ClassFile(self._bundle.read(file))
-        except (ClassFileError, UnreadableError):
-            return None
+        return [self._node(registration, "plugin.xml", known)]
 
     def _all_descriptions(self, taken: Collection[str] = ()) -> list[NodeSpec]:
         """The nodes of all descriptions in the plug-in, for plug-ins without a list of their nodes."""
@@ -263,7 +226,7 @@ class _PluginReader:
 
     def _node(self, registered: Registration, file: str, described: NodeSpec) -> NodeSpec:
         name, version, place = self._bundle.name, self._bundle.version, self._bundle.place(file)
-        node = replace(
+        return replace(
             described,
             id=registered.factory,
             subtype=registered.factory,
@@ -273,7 +236,6 @@ class _PluginReader:
             hidden=registered.hidden,
             origin=Origin(kind=SourceKind.KNIME, name=name, version=version, file=place),
         )
-        return with_types_of_code(node, self._code)
 
     def _skip(self, what: str, reason: str, detail: str = "") -> None:
         where = shown(self._bundle.location)
@@ -350,10 +312,20 @@ def _completed(node: NodeSpec, known: NodeSpec | None) -> NodeSpec:
     return replace(
         node,
         keywords=tuple(dict.fromkeys((*node.keywords, *known.keywords))),
-        input_ports=typed(node.input_ports, _types(known.input_ports)),
-        output_ports=typed(node.output_ports, _types(known.output_ports)),
+        input_ports=_typed(node.input_ports, known.input_ports),
+        output_ports=_typed(node.output_ports, known.output_ports),
     )
 
 
-def _types(ports: tuple[Port, ...]) -> list[Type]:
-    return [(port.type, port.type_id) for port in ports if not port.group]
+def _typed(ports: tuple[Port, ...], known: tuple[Port, ...]) -> tuple[Port, ...]:
+    """The ports with the types of the known ones, in order. Ports with a type keep it; groups are skipped."""
+    types = [(port.type, port.type_id) for port in known if not port.group]
+    # Nobody can say then which type is whose.
+    if len(types) != sum(not port.group for port in ports):
+        return ports
+    left = iter(types)
+    found: list[Port] = []
+    for port in ports:
+        kind, type_id = ("", None) if port.group else next(left)
+        found.append(port if port.type or not kind else replace(port, type=kind, type_id=type_id))
+    return tuple(found)

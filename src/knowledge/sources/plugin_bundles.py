@@ -28,7 +28,7 @@ _INSIDE_MACOS: Final = ("Contents", "Eclipse")
 """The folder of the installation inside KNIME.app."""
 _LARGEST_INNER_JAR: Final = 256 * 1024 * 1024
 _MANIFEST: Final = "META-INF/MANIFEST.MF"
-_WANTED: Final = (".xml", ".class", ".properties", ".jar")
+_WANTED: Final = (".xml", ".properties", ".jar")
 
 _NODES: Final = "org.knime.workbench.repository.nodes"
 _SETS: Final = "org.knime.workbench.repository.nodesets"

@@ -13,8 +13,10 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
+from ...version import VERSION
+from ..catalogue_file import node_of
 from ..node_model import NodeParameter, NodeSpec, Option, Origin, Port, SourceKind
-from ..packs import BASICS, FACTS
+from ..packs import BASICS, FACTS, OWN_NODES
 from ..query_words import compact
 from .node_descriptions import port_of
 from .phrase_tables import words_of
@@ -54,6 +56,16 @@ def shipped_nodes() -> tuple[NodeSpec, ...]:
             words = words_of(fact)
             found.append(replace(fact, short_description=words.summary) if words else fact)
     return (*found, *texts.values())
+
+
+def own_nodes() -> list[NodeSpec]:
+    """The nodes of this extension, of this version."""
+    lines = (json.loads(line) for line in OWN_NODES.read_text("utf-8").splitlines())
+    return [_of_this_version(node_of(line)) for line in lines]
+
+
+def _of_this_version(node: NodeSpec) -> NodeSpec:
+    return replace(node, version=VERSION, origin=replace(node.origin, version=VERSION))
 
 
 @cache

@@ -179,8 +179,6 @@ def test_https_with_a_certificate(start, certificate):
     assert running.url.startswith("https://")
     with running.client(verify=context) as client:
         assert client.get("/mcp/tools").status_code == 200
-        signed_in = client.post("/sign-in", data={"key": running.key()})
-        assert "Secure" in signed_in.headers["set-cookie"]
     with pytest.raises(httpx.HTTPError):
         httpx.get(running.url.replace("https:", "http:") + "/api/v1/public/health")
 
@@ -316,12 +314,11 @@ def test_a_file_of_keys_that_is_removed_or_replaced_lets_nobody_in_whom_it_does_
     with KeyStore(other) as store:
         new, _ = store.create("new", ALL)
     with KeyStore(path) as store:
-        old, key = store.create("old", ALL)
+        old, _ = store.create("old", ALL)
         assert store.verify(old)
         path.unlink()
-        for ask in (lambda: store.verify(old), lambda: store.working(key.id)):
-            with pytest.raises(KeyStoreError, match="cannot be used"):
-                ask()
+        with pytest.raises(KeyStoreError, match="cannot be used"):
+            store.verify(old)
         other.replace(path)
         assert store.verify(old) is None
         assert store.verify(new).name == "new"

@@ -1,8 +1,8 @@
 """What KNIME has and this stand-in has not, as no node of this project uses it.
 
-Other extensions are imported here, too, to describe their nodes (``knime-mcp nodes build --extension``). So
-what they name while they are imported, and all settings and ports that they declare, are there; what only
-their running nodes could use is not, and says so.
+Other extensions are imported here, too, and describe their nodes. So what they name while they are imported,
+and all settings and ports that they declare, are there; what only their running nodes could use is not, and
+says so.
 """
 
 from collections.abc import Callable

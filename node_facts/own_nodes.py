@@ -1,29 +1,43 @@
-"""Converts a Python extension into nodes of the catalogue: from its description and its dialogs' documents.
+"""Writes this extension's nodes as facts, from its description and its dialogs' documents.
 
-The headless host or KNIME's own Python has imported the extension before. Both give the same documents, but
-the texts of docstrings are Markdown from the host, and XHTML from KNIME.
+    python -m node_facts.own_nodes
+
+The headless host or KNIME's own Python has imported the extension. Both give the same documents, but the
+texts of docstrings are Markdown from the host, and XHTML from KNIME.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import textwrap
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from ..node_model import NodeParameter, NodeSpec, Option, Origin, SourceKind, ViewSpec
-from ..port_types import ANYTHING, TABLE
-from ..query_words import camel_case_parts
-from .node_descriptions import XmlRefusedError, node_type_of, port_of, text_inside
-from .plugin_bundles import category_names, joined_path
+from knime_mcp.headless import HeadlessError, load_own_extension
+from knime_mcp.knowledge.catalogue_file import to_json
+from knime_mcp.knowledge.node_model import NodeParameter, NodeSpec, Option, Origin, SourceKind, ViewSpec
+from knime_mcp.knowledge.packs import OWN_NODES
+from knime_mcp.knowledge.port_types import ANYTHING, TABLE
+from knime_mcp.knowledge.query_words import camel_case_parts
+from knime_mcp.knowledge.sources.node_descriptions import (
+    XmlRefusedError,
+    node_type_of,
+    port_of,
+    text_inside,
+)
+from knime_mcp.knowledge.sources.plugin_bundles import category_names, joined_path
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from ..node_model import Port
+    from knime_mcp.headless.host import ExtensionHost
+    from knime_mcp.knowledge.node_model import Port
 
 _BUILT_IN: Final = {"PortType.TABLE": TABLE, "PortType.ANY": ANYTHING}
 """KNIME's classes for the types that every extension shares; the others have ids of their own."""
+_STRANGER: Final = "<no such choice>"
 _COMMUNITY: Final = ("/community", "Community Nodes")
 """The category that KNIME defines for extensions of the community, and its name."""
 _TYPES: Final = {"number": "float"}
@@ -34,6 +48,67 @@ _MARK: Final = re.compile(
 )
 _ELEMENT: Final = re.compile(r"\s*<[a-z]")
 _WRAPPED: Final = re.compile(r"(?<!\n)\n(?!\n|\s*[-*] |\s*\d+\. )[ \t]*")
+
+
+def as_facts(nodes: Sequence[NodeSpec]) -> str:
+    """The text of the file: a line for each node, without the version, which the reader of the file knows."""
+    lines = (to_json(replace(node, version="", origin=replace(node.origin, version=None))) for node in nodes)
+    return "".join(f"{json.dumps(line, ensure_ascii=False, separators=(',', ':'))}\n" for line in lines)
+
+
+def described() -> list[NodeSpec]:
+    """This extension's nodes, as the headless host describes them."""
+    return nodes_of(load_own_extension(), "knime.yml")
+
+
+def nodes_of(host: ExtensionHost, file: str) -> list[NodeSpec]:
+    """The nodes of a loaded extension, in their order. `file` is its ``knime.yml`` as given."""
+    description = host.describe()
+    dialogs: dict[str, Mapping[str, Any]] = {}
+    for node_id in host.nodes:
+        # Some dialogs open only with connected inputs; such nodes are described without settings.
+        with suppress(HeadlessError):
+            dialogs[node_id] = host.get_dialog(node_id)
+    closed = {node_id: _closed(host, node_id, dialog) for node_id, dialog in dialogs.items()}
+    return read_extension(description, dialogs, closed=closed, file=file)
+
+
+def _closed(host: ExtensionHost, node_id: str, dialog: Mapping[str, Any]) -> set[str]:
+    """The parameters with a fixed set of choices, which refuse any other value.
+
+    Documents do not distinguish them from choices that depend on inputs, so a value is tried on the node.
+    """
+    data = dialog["data"]
+    # A check that refuses the defaults says nothing by refusing another value.
+    if not _accepts(host, node_id, data):
+        return set()
+    choices = _with_choices(dialog["schema"]["properties"]["model"], ())
+    return {
+        ".".join(keys) for keys in choices if not _accepts(host, node_id, _replaced(data, ("model", *keys)))
+    }
+
+
+def _accepts(host: ExtensionHost, node_id: str, document: Mapping[str, Any]) -> bool:
+    try:
+        host.load_parameters(node_id, document, host.version)
+    except Exception:  # an extension's own check may raise anything
+        return False
+    return True
+
+
+def _with_choices(schema: Mapping[str, Any], keys: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    for key, inner in schema.get("properties", {}).items():
+        if "oneOf" in inner:
+            yield (*keys, key)
+        elif inner.get("type") == "object":
+            yield from _with_choices(inner, (*keys, key))
+
+
+def _replaced(data: Any, keys: tuple[str, ...]) -> Any:
+    if not keys:
+        return _STRANGER
+    # A copy, as the document stays that of the dialog.
+    return {**data, keys[0]: _replaced(data[keys[0]], keys[1:])}
 
 
 def read_extension(
@@ -223,3 +298,7 @@ def plain_text(shown: str) -> str:
 def _without_marks(text: str) -> str:
     # One pass from left to right, because asterisks inside of code do not mark emphasis.
     return _MARK.sub(lambda found: found["code"] or _without_marks(found["strong"] or found["weak"]), text)
+
+
+if __name__ == "__main__":
+    OWN_NODES.write_text(as_facts(described()), encoding="utf-8")
