@@ -135,10 +135,7 @@ class PromptGiven:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelAnswered:
-    """The model's answer in one turn, from 1; it began `at`; seconds of all attempts.
-
-    `fallback` is the name of the model that answered in the place of the run's own; empty if it did itself.
-    """
+    """The model's answer in one turn, from 1; it began `at`; seconds of all attempts."""
 
     iteration: int
     message: AIMessage
@@ -146,7 +143,6 @@ class ModelAnswered:
     at: datetime
     duration: float
     attempts: int = 1
-    fallback: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,7 +27,6 @@ from .agent_events import (
     AgentOutcome,
     Ending,
     ModelAnswered,
-    ModelRetried,
     PromptGiven,
     RunEnded,
     TokenMeter,
@@ -36,7 +35,7 @@ from .agent_events import (
     ToolStarted,
 )
 from .message_content import text_of
-from .model.model_errors import AnswerUnfit, IterationLimit, ModelError, PromptFiltered
+from .model.model_errors import AnswerUnfit, IterationLimit, PromptFiltered
 from .model_calls import ModelCalls, Turn
 from .model_messages import (
     answer,
@@ -159,16 +158,12 @@ class _AgentLoop:
         self._meter = meter
         self._iterations = 0
         self._stopped = threading.Event()
-        self._fallback = ""
-        self._calls = self._calls_of(model)
-
-    def _calls_of(self, model: AgentModel) -> ModelCalls:
-        return ModelCalls(
+        self._calls = ModelCalls(
             model,
-            emit=self._emit,
-            stream=self._options.stream,
-            images=self._options.images,
-            longest_wait=self._options.longest_wait,
+            emit=emit,
+            stream=options.stream,
+            images=options.images,
+            longest_wait=options.longest_wait,
             seconds_left=lambda: self._until - self._clock(),
         )
 
@@ -189,8 +184,7 @@ class _AgentLoop:
                 self._stopped.set()
                 task.cancel()
                 await asyncio.wait({task})
-            for model in filter(None, (self._model, self._model.fallback)):
-                await model.release_connections()  # they belong to this event loop, which ends
+            await self._model.release_connections()  # they belong to this event loop, which ends
         if task.cancelled():
             return self._outcome(None, "", stop or Canceled("The run was canceled"))
         error = task.exception()
@@ -279,7 +273,14 @@ class _AgentLoop:
         at, began = datetime.now(UTC), time.monotonic()
         turn: Turn | None = None if self._turns is None else self._turns.known(iteration)
         if turn is None:
-            turn = await self._asked(messages, iteration, final=final, tried=tried)
+            turn = await self._calls.ask(
+                messages,
+                self._toolbox.definitions(),
+                iteration=iteration,
+                final=final,
+                schema=None if tried is None else self._options.answer_schema,
+                tried=tried or 0,
+            )
             if self._turns is not None:
                 self._turns.keep(iteration, turn)
         is_uncounted = turn.usage.unreported and self._options.budget.is_limited
@@ -301,39 +302,11 @@ class _AgentLoop:
                 at=at,
                 duration=time.monotonic() - began,
                 attempts=turn.attempts,
-                fallback=self._fallback,
             )
         )
         if not calls:
             self._conversation.append(message)
         return message, calls
-
-    async def _asked(
-        self, messages: Sequence[BaseMessage], iteration: int, *, final: bool, tried: int | None
-    ) -> Turn:
-        """Requests a turn; once the model has failed, the rest of the run is the fallback's."""
-        while True:
-            try:
-                return await self._calls.ask(
-                    messages,
-                    self._toolbox.definitions(),
-                    iteration=iteration,
-                    final=final,
-                    schema=None if tried is None else self._options.answer_schema,
-                    tried=tried or 0,
-                )
-            except ModelError as problem:
-                other = self._model.fallback
-                if other is None or self._fallback or isinstance(problem, PromptFiltered):
-                    raise
-                self._fallback = other.name
-                instead = f"{problem.what}; {other.name} is asked instead"
-                self._emit(ModelRetried(iteration=iteration, reason=instead, wait=0.0))
-                self._notes += [
-                    *self._calls.notes,
-                    f"{self._model.name} failed, so {other.name} answered: {problem.what}",
-                ]
-                self._calls = self._calls_of(other)
 
     def _estimate(self, messages: Sequence[BaseMessage], message: AIMessage) -> TokenUsage:
         if not self._meter.estimated.input:

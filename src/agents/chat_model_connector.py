@@ -15,7 +15,6 @@ import knime.extension as knext
 
 from ..tools.node_settings import shared_parameters
 from ..tools.node_settings.connection import (
-    NO_CREDENTIAL,
     as_setting_error,
     chosen,
     find_credential,
@@ -27,7 +26,6 @@ from ..types.errors import MCPError
 from .model.chat_model import (
     DEFAULT_TIMEOUT,
     ChatModelSettings,
-    fallback_of,
     is_anthropic,
     model_route,
     more_fields,
@@ -225,26 +223,6 @@ class OpenAICompatibleChatModelConnector:
         number_of_lines=3,
         is_advanced=True,
     )
-    fallback_model = knext.StringParameter(
-        "Fallback model",
-        "Name of the model to go on with when this one has failed, or its service asks to wait for too long;"
-        " empty for none. The journal says which one answered.",
-        default_value="",
-        is_advanced=True,
-    )
-    fallback_base_url = knext.StringParameter(
-        "Base URL of the fallback",
-        "Where the fallback is; empty if it is at the same place with the same key.",
-        default_value="",
-        is_advanced=True,
-    )
-    fallback_credentials = knext.StringParameter(
-        "Credential of the fallback",
-        "Its key, if it has a base URL of its own.",
-        default_value=NO_CREDENTIAL,
-        choices=shared_parameters.credential_choices,
-        is_advanced=True,
-    )
     timeout = knext.DoubleParameter(
         "Timeout (s)",
         "How long the endpoint may be silent before the request is given up. Large models need minutes.",
@@ -322,15 +300,7 @@ class OpenAICompatibleChatModelConnector:
         if self.token_limit_as != _TokenLimit.none.name:
             field = cast("TokenLimitField", self.token_limit_as)
             settings = replace(settings, token_limit=self.token_limit, token_limit_field=field)
-        if not self.fallback_model.strip():
-            return settings
-        fallback = fallback_of(
-            settings,
-            self.fallback_model,
-            base_url=self.fallback_base_url,
-            credential=chosen(self.fallback_credentials),
-        )
-        return replace(settings, fallback=fallback)
+        return settings
 
 
 def _clear_text_warning(spec: ChatModelPortObjectSpec) -> str:

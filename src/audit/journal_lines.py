@@ -54,7 +54,6 @@ LINES: Final[Mapping[str, Mapping[str, str]]] = {
         "row": "RowID of the prompt.",
         "iteration": "The agent's turn.",
         "text": "What the model said.",
-        "model": "The fallback, if it answered in the place of the run's model.",
         "calls": "The tools that it called, with arguments.",
         "usage": "How many tokens it read and wrote.",
         "at": "When it was asked.",

@@ -87,20 +87,6 @@ class AgentSettings:
     model_timeout: Annotated[float, _model("Seconds that the model may be silent.", min=0.1)] = (
         DEFAULT_TIMEOUT
     )
-    fallback_model: Annotated[
-        str | None,
-        _model(
-            "The model to go on with when the first one fails or is to be waited for too long.",
-            metavar="NAME",
-        ),
-    ] = None
-    fallback_url: Annotated[str | None, _model("Its base URL, if it is not --model-url.", metavar="URL")] = (
-        None
-    )
-    fallback_key_env: Annotated[
-        str | None,
-        _model("Send the API key in this environment variable to --fallback-url.", metavar="VARIABLE"),
-    ] = None
     system: Annotated[
         str | None,
         typer.Option(metavar="TEXT|@FILE", help="Instructions for the model, instead of the usual ones."),
@@ -274,13 +260,8 @@ def checked_settings(settings: AgentSettings, workflows: Sequence[Path]) -> Agen
     check_folder(settings.save_dir)
     if settings.api_key and settings.api_key_env:
         raise UsageError("--api-key and --api-key-env cannot be used together. Choose one of them.")
-    if settings.fallback_model is None and (settings.fallback_url or settings.fallback_key_env):
-        raise UsageError("--fallback-url and --fallback-key-env need --fallback-model.")
     if settings.model_url is None and not is_anthropic(settings.model):
         raise UsageError("Where is the model? Give its base URL with --model-url.")
-    is_elsewhere = settings.fallback_url or is_anthropic(settings.fallback_model or "")
-    if settings.fallback_key_env and not is_elsewhere:
-        raise UsageError("--fallback-key-env needs --fallback-url: at --model-url the key is the same.")
     if settings.system is not None:
         settings = replace(settings, system=text_or_file(settings.system, "--system")[0])
     return settings

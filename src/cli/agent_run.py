@@ -11,7 +11,7 @@ from ..agents.agent_events import DATA_PREFIX, SYSTEM_MESSAGE, AgentOptions, End
 from ..agents.answer_schema import AnswerSchema
 from ..agents.chat.offered_prompts import filled_in, offered_prompts
 from ..agents.message_content import calls_of, shown_text
-from ..agents.model.chat_model import ChatModelSettings, create_model, fallback_of, model_route, more_fields
+from ..agents.model.chat_model import ChatModelSettings, create_model, model_route, more_fields
 from ..agents.prompter.conversation_table import ConversationLayout, ConversationRow, MessageForm
 from ..agents.prompter.finished_prompts import FinishedPrompts
 from ..agents.prompter.prompt_runs import PromptRuns
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from ..agents.prompter.prompter import Answered
     from ..audit.journal_reading import JournalContent
     from ..headless.host import ExtensionHost
-    from ..tools.node_settings.connection import Credential
     from ..types.errors import MCPError
     from ..types.routing import ServerRoute
     from ..types.tool import Tool
@@ -358,20 +357,7 @@ def _model(settings: AgentSettings) -> Any:
             settings.request_fields, top_p=settings.top_p, reasoning_effort=settings.reasoning_effort
         ),
     )
-    credential = Credentials(ConnectionOptions(bearer_env=settings.api_key_env))(name)
-    return create_model(chat_model, credential, fallback=_fallback(settings, chat_model, credential))
-
-
-def _fallback(settings: AgentSettings, first: ChatModelSettings, credential: Credential | None) -> Any:
-    """The model to go on with, at the same endpoint with the same key unless it has a URL of its own."""
-    if settings.fallback_model is None:
-        return None
-    name = settings.fallback_key_env
-    other = fallback_of(first, settings.fallback_model, base_url=settings.fallback_url, credential=name)
-    # A key is meant for one endpoint.
-    if other.route is not first.route:
-        credential = Credentials(ConnectionOptions(bearer_env=name))(name)
-    return create_model(other, credential)
+    return create_model(chat_model, Credentials(ConnectionOptions(bearer_env=settings.api_key_env))(name))
 
 
 def _entry_json(entry: ConversationRow) -> dict[str, Any]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 import textwrap
 import time
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -19,37 +21,31 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ..headless import NodeResult, OutputTable
-    from .demo_page import DemoPage
-    from .demo_servers import ServerProcess
+    from .demo_process import DemoServer
 
 
 @reports_errors
 def demo(
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where to write the tables.")] = Path(
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where to write what it makes.")] = Path(
         "demo-output"
     ),
     serve: Annotated[
         bool,
-        typer.Option(
-            "--serve", help="Only run the MCP server that reads files, until Ctrl-C, so that you can use it."
-        ),
-    ] = False,
-    show_page: Annotated[
-        bool, typer.Option("--open", help="Show the results as a page in the browser, until Ctrl-C.")
+        typer.Option("--serve", help="Only run the MCP server, until Ctrl-C, so that you can use it."),
     ] = False,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the server; 0 takes a free one.")] = 0,
 ) -> ExitCode:
     """Show what this does, in a few seconds, without any account.
 
-    Starts two MCP servers on this machine: node knowledge, and a small one that reads files. Runs KNIME's
-    nodes MCP Tool Provider and MCP Tool Caller against them, and shows the tables that they make. Nothing
-    leaves this machine.
+    Starts a small MCP server on this machine, which reads example files. Runs the nodes MCP Tool Provider and
+    MCP Tool Caller against it, and writes the table that they make and a page with the record of each call.
+    Nothing leaves this machine.
     """
     root = extension_root()
     with Interrupt() as interrupt:
         if serve:
             return _serve(root, port, interrupt)
-        return _run(root, port, out, interrupt, show_page=show_page)
+        return _run(root, port, out, interrupt)
 
 
 def extension_root() -> Path:
@@ -68,7 +64,7 @@ def extension_root() -> Path:
 
 
 def _serve(root: Path, port: int, interrupt: Interrupt) -> ExitCode:
-    from .demo_servers import DemoServer
+    from .demo_process import DemoServer
 
     with DemoServer(_files(root), port) as server:
         say(f"The demo's MCP server runs on this machine only: {server.url}")
@@ -82,35 +78,19 @@ def _serve(root: Path, port: int, interrupt: Interrupt) -> ExitCode:
     return ExitCode.OK
 
 
-def _run(root: Path, port: int, out: Path, interrupt: Interrupt, *, show_page: bool) -> ExitCode:
-    from .demo_servers import DemoServer, NodesServer
+def _run(root: Path, port: int, out: Path, interrupt: Interrupt) -> ExitCode:
+    from .demo_process import DemoServer
 
     check_folder(out)
     began = time.perf_counter()
-    # Both start at the same time, as imports take most of the time and use one core each.
-    with NodesServer() as nodes, DemoServer(_files(root), port) as server:
+    # The workflow's folder begins empty, so that no journal of an earlier run is in the way.
+    with DemoServer(_files(root), port) as server, TemporaryDirectory() as workflow:
         if interrupt():
             raise Canceled("The demo was stopped")
-        story = DemoStory(root, nodes, server, out, interrupt)
+        story = DemoStory(root, server, out, Path(workflow), interrupt)
         story.tell()
     story.close(time.perf_counter() - began)
-    if show_page:
-        _show(story, interrupt)
     return ExitCode.OK
-
-
-def _show(story: DemoStory, interrupt: Interrupt) -> None:
-    import webbrowser
-
-    from .demo_page import served
-
-    with served(story.page(), NODE_QUERY) as url:
-        say(f"\nThe results as a page, on this machine only: {url}")
-        note("Ctrl-C ends it.")
-        if not webbrowser.open(url):
-            note("No browser could be opened. Open the page yourself.")
-        while not interrupt():
-            time.sleep(0.2)
 
 
 def _files(root: Path) -> Path:
@@ -118,100 +98,59 @@ def _files(root: Path) -> Path:
 
 
 PROVIDER, CALLER = "mcp_tool_provider", "mcp_tool_caller"
-NODE_QUERY = "VLOOKUP"
 
 
 class DemoStory:
-    """Runs the nodes against the demo's servers and explains the results to a newcomer."""
+    """Runs the nodes against the demo's server and explains the results to a newcomer."""
 
     def __init__(
-        self, root: Path, nodes: ServerProcess, files: ServerProcess, out: Path, interrupt: Interrupt
+        self, root: Path, server: DemoServer, out: Path, workflow: Path, interrupt: Interrupt
     ) -> None:
         self._root = root
-        self._nodes = nodes
-        self._files = files
+        self._server = server
         self._out = out
+        self._workflow = workflow
         self._interrupt = interrupt
-        self._written: list[Path] = []
-        self._catalogues: dict[str, OutputTable] = {}
-        self._results: OutputTable | None = None
+        self._table = out / "results.csv"
+        self._journal = out / "calls.jsonl"
+        self._page = out / "audit.html"
 
     def tell(self) -> None:
         say("knime-mcp demo: MCP tools in KNIME tables\n", "bold")
         _tell(
             "The nodes below are the extension's own, run without KNIME Analytics Platform by a stand-in for"
-            " KNIME's Python API. Two MCP servers run on this machine only, on the official MCP Python SDK:"
-            f" node knowledge at {self._nodes.url} (process {self._nodes.pid}), and one that reads the files"
-            f" in examples/demo/files at {self._files.url} (process {self._files.pid})."
+            " KNIME's Python API. An MCP server runs on this machine only, on the official MCP Python SDK: it"
+            f" reads the files in examples/demo/files, at {self._server.url} (process {self._server.pid})."
         )
-        self._node_knowledge()
-        tools = self._provider()
-        self._one_call(tools)
-        self._batch(tools)
+        self._batch(self._provider())
+        self._audit()
 
     def close(self, seconds: float) -> None:
-        """Prints the place of the files and the next steps, after the servers have ended."""
+        """Prints the place of the files and the next steps, after the server has ended."""
         say("\nWritten:", "bold")
-        for file in self._written:
-            say(f"  {file}")
-        say(f"  {self._workflow / 'data'}  (the journals that the Caller keeps of its calls)")
-        say(f"\nDone in {seconds:.1f} s, and both servers have ended. Next:", "bold")
-        say("  knime-mcp nodes serve --http 8080   serves node knowledge, for you and your agents")
-        say("  knime-mcp demo --open               shows all this in the browser, with charts")
-        say("  knime-mcp demo --serve              keeps the server that reads files running")
+        say(f"  {self._table}: the table of step 2")
+        say(f"  {self._page}: the record of each call, for a browser")
+        say(f"  {self._journal}: the journal that the Caller kept of them")
+        say(f"\nDone in {seconds:.1f} s, and the server has ended. Next:", "bold")
+        say("  knime-mcp demo --serve              keeps the server running, to try other commands")
+        say("  knime-mcp nodes serve --http 8080   serves knowledge of KNIME's nodes to your agents")
         say("  knime-mcp --help                    everything else, with any MCP server")
 
-    def _node_knowledge(self) -> None:
-        tools = self._listed(
-            "1. MCP Tool Provider lists the tools of node knowledge: which nodes exist, how they are set up",
-            self._nodes,
-        )
-        self._write("node-knowledge", tools)
-        arguments = [{"name": "query", "value": NODE_QUERY}, {"name": "max_results", "value": "3"}]
-        result = self._run(CALLER, [tools.as_input()], {"tool": "search_nodes", "arguments": arguments})
-        (row,) = result.outputs[0].to_pylist()
-        answer = json.loads(row["Structured result"])
-        say(
-            f'\n2. MCP Tool Caller asks it for "{NODE_QUERY}", among {answer["catalogue"]["nodes"]} nodes',
-            "bold",
-        )
-        for node in answer["nodes"]:
-            _tell(f"{node['name']}: {node['description']}")
-
     def _provider(self) -> OutputTable:
-        tools = self._listed(
-            "3. MCP Tool Provider lists the tools of the server that reads files", self._files
-        )
-        _tell(f"In KNIME the table has {len(tools.column_names)} columns: {', '.join(tools.column_names)}.")
-        self._write("tools", tools)
-        return tools
-
-    def _listed(self, title: str, server: ServerProcess) -> OutputTable:
-        result = self._run(PROVIDER, [], {"server_url": server.url})
+        result = self._run(PROVIDER, [], {"server_url": self._server.url})
         tools: OutputTable = result.outputs[0]
-        self._catalogues[server.url] = tools
         rows = [
             (row["Tool name"], _parameters(row["Parameters"]), one_line(row["Description"], 80))
             for row in tools.to_pylist()
         ]
-        say(f"\n{title}", "bold")
+        say("\n1. MCP Tool Provider lists the tools of the server", "bold")
         show_table(None, ("Tool name", "Parameters", "Description"), rows)
+        _tell(f"In KNIME the table has {len(tools.column_names)} columns: {', '.join(tools.column_names)}.")
         return tools
 
-    def _one_call(self, tools: OutputTable) -> None:
-        arguments = [{"name": "text", "value": "desk"}, {"name": "path", "value": "meeting_notes.md"}]
-        parameters = {"tool": "search_text", "arguments": arguments}
-        result = self._run(CALLER, [tools.as_input()], parameters)
-        (row,) = result.outputs[0].to_pylist()
-        say(
-            '\n4. MCP Tool Caller calls one tool: search_text, text = "desk", path = "meeting_notes.md"',
-            "bold",
-        )
-        say(f"   Status: {row['Status']}, {row['Duration (s)']:.3f} s. Result:")
-        for match in json.loads(row["Structured result"])["result"]:
-            _tell(f"{match['path']}, line {match['line']}: {match['text']}")
-
     def _batch(self, tools: OutputTable) -> None:
+        from ..headless.workflows.run_results import plain_table
+
         file = self._root / "examples" / "demo" / "parameters.csv"
         parameters = _typed(read_table(file).table)
         result = self._run(CALLER, [tools.as_input(), parameters], {"tool": "count_words"})
@@ -220,23 +159,28 @@ class DemoStory:
             (row["path"], row["Status"], _words(row["Structured result"]) or one_line(row["Error"], 80))
             for row in output.to_pylist()
         ]
-        say("\n5. MCP Tool Caller calls count_words once per row of parameters.csv", "bold")
+        say("\n2. MCP Tool Caller calls count_words once per row of parameters.csv", "bold")
         show_table(None, ("path", "Status", "what came of it"), rows)
         _tell("The bad row is a row like the others. The node goes on, and warns:")
         for warning in result.warnings:
             _tell(warning)
-        self._write("results", output)
-        self._results = output
+        self._out.mkdir(parents=True, exist_ok=True)
+        with TableFile(self._table) as written:
+            written.write(plain_table(output))
 
-    def page(self) -> DemoPage:
-        """What was seen, for the browser."""
-        from .demo_page import DemoPage, ToolCatalogue
+    def _audit(self) -> None:
+        from ..audit.calls_table import ordered_calls
+        from ..audit.verify import verify_file
+        from .audit_page import audit_pages
 
-        return DemoPage(
-            self._workflow / "data" / "mcp-audit",
-            [ToolCatalogue(url, tools.to_pylist()) for url, tools in self._catalogues.items()],
-            self._results.to_pylist() if self._results else [],
-        )
+        (journal,) = (self._workflow / "data" / "mcp-audit").glob("*.jsonl")
+        shutil.copyfile(journal, self._journal)
+        verified = verify_file(self._journal)
+        calls = ordered_calls(self._journal)
+        for file, page in audit_pages(self._page, self._journal.name, calls, verified, lambda _: None):
+            file.write_text(page, encoding="utf-8")
+        say("\n3. The Caller has recorded every call, each with the hash of the one before", "bold")
+        _tell(f"Verified, the records are: {verified.verdict.value}.")
 
     def _run(self, node_id: str, inputs: list[Any], parameters: dict[str, Any]) -> NodeResult:
         from ..headless import HeadlessError, load_extension
@@ -262,21 +206,6 @@ class DemoStory:
             why = (result.failure or {}).get("message", "for an unknown reason")
             raise CommandError(f"The node {node_id} failed: {why}")
         return result
-
-    @property
-    def _workflow(self) -> Path:
-        """The folder for journals and result files, like the workflow's folder in KNIME."""
-        return self._out / "workflow"
-
-    def _write(self, name: str, output: OutputTable) -> None:
-        from ..headless.workflows.run_results import plain_table
-
-        self._out.mkdir(parents=True, exist_ok=True)
-        for ending in (".csv", ".parquet"):
-            file = self._out / f"{name}{ending}"
-            with TableFile(file) as written:
-                written.write(plain_table(output))
-            self._written.append(file)
 
 
 def _tell(text: str) -> None:

@@ -25,7 +25,7 @@ from ..system import take_port_again
 from ..version import VERSION
 from . import demo_file_tools as files
 from .demo_file_tools import ColumnCheck, ColumnSummary, FileInfo, Match, WordCount
-from .demo_servers import when_stdin_closes
+from .demo_process import when_stdin_closes
 
 INSTRUCTIONS = """A small server that belongs to knime-mcp's demo. It reads the files of one folder and \
 changes nothing. Start with list_files."""

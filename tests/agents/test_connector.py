@@ -27,9 +27,6 @@ KEYS = {
     "top_p": 1.0,
     "reasoning_effort": "unset",
     "request_fields": "",
-    "fallback_model": "",
-    "fallback_base_url": "",
-    "fallback_credentials": "<none>",
     "timeout": 120.0,
     "extra_headers": "",
 }

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from knime_mcp.audit.calls_table import read_calls
-from knime_mcp.cli.demo_servers import DemoServer
+from knime_mcp.cli.demo_process import DemoServer
 from knime_mcp.headless import use_standin
 from knime_mcp.knwf import check_archive, read_workflow
 

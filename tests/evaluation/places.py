@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from knime_mcp.cli.demo_servers import DemoServer
+from knime_mcp.cli.demo_process import DemoServer
 from knime_mcp.knwf.native_nodes import Column, boundary_node, concatenate_node, table_creator
 from knime_mcp.knwf.workflow_file import write_workflow
 from knime_mcp.knwf.workflow_model import Connection, Workflow

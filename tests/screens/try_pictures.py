@@ -8,13 +8,9 @@ wider than the window, and texts must stand out from what is behind them.
 
 import io
 import json
-import os
 import re
-import signal
-import subprocess
 import sys
 import tempfile
-import urllib.request
 from contextlib import contextmanager
 from html import escape
 from pathlib import Path
@@ -23,7 +19,7 @@ import pyarrow.parquet as pq
 from PIL import Image
 
 from docs.build_site import picture as drawing
-from knime_mcp.cli.demo_servers import DemoServer
+from knime_mcp.cli.demo_process import DemoServer
 from knime_mcp.knwf import read_workflow
 from tests.examples.running import EXAMPLES, command
 from tests.graph.studio.try_in_browser import node, person_at, press, studio
@@ -173,22 +169,6 @@ def views(browser, folder, url):
     return wrong
 
 
-def demo(browser, folder):
-    """The page of `demo --open`; what is wrong with it."""
-    words = [sys.executable, "-m", "knime_mcp.cli.app", "demo", "--open"]
-    silent = os.environ | {"BROWSER": "true"}
-    process = subprocess.Popen(words, cwd=folder, env=silent, stdout=subprocess.PIPE, text=True)
-    try:
-        url = next(line.split()[-1] for line in process.stdout if "as a page" in line)
-        page = folder / "demo.html"
-        page.write_bytes(urllib.request.urlopen(url, timeout=60).read())
-    finally:
-        process.send_signal(signal.SIGINT)
-        process.communicate(timeout=60)
-    shown(browser, page, "demo", width=WIDE)
-    return list(faults(browser, page))
-
-
 def dialogs():
     """Dialogs of connected nodes, filled in."""
     host = get_host()
@@ -247,7 +227,7 @@ def main():
         svg = drawing(read_workflow(EXAMPLES / f"{name}.knwf"))
         (IMAGES / f"workflow-{name}.svg").write_text(svg, encoding="utf-8")
     with DemoServer(EXAMPLES / "demo" / "files", PORT) as server, in_browser() as browser:
-        wrong = [*views(browser, folder, server.url), *demo(browser, folder)]
+        wrong = views(browser, folder, server.url)
         studios(folder, server.url)
     dialogs()
     print(*wrong, sep="\n")

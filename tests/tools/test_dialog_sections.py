@@ -31,7 +31,7 @@ BELONGS = {
     "Other servers": "servers",
     "Other credentials": "credential_mapping",
     "Model": "model model_name set_temperature temperature token_limit_as token_limit top_p reasoning_effort"
-    " request_fields fallback_model fallback_base_url fallback_credentials",
+    " request_fields",
     "Resources": "uri uri_column if_changed",
     "Tool": "tool tool_name tool_column pinning pinned_digest",
     "Tools": "include exclude prefix prefix_column also_call call_changed tool_column pinning rules"

@@ -42,15 +42,11 @@ class AgentModel(ABC):
     """A chat model at an endpoint, which adds the secrets to requests: the model itself holds none.
 
     Attributes:
-        fallback: The model that is asked in this one's place once it has failed.
         fitting: The adaptation of tool definitions to the endpoint, shared by all runs with this model.
     """
 
-    def __init__(
-        self, settings: ChatModelSettings, endpoint: Endpoint, fallback: AgentModel | None = None
-    ) -> None:
+    def __init__(self, settings: ChatModelSettings, endpoint: Endpoint) -> None:
         self.settings = settings
-        self.fallback = fallback
         self.fitting = ToolFitting()
         self._endpoint = endpoint
         self._transport = AsyncTransport(endpoint)
@@ -68,8 +64,7 @@ class AgentModel(ABC):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        others = () if self.fallback is None else self.fallback.secrets
-        return (*self._endpoint.secrets, *others)
+        return self._endpoint.secrets
 
     @property
     def throttle(self) -> Throttle:
@@ -82,8 +77,7 @@ class AgentModel(ABC):
             settings = replace(settings, token_limit=min(tokens, settings.token_limit or tokens))
         if stop:
             settings = replace(settings, more={**(settings.more or {}), "stop": list(stop)})
-        fallback = None if self.fallback is None else self.fallback.within(tokens, stop)
-        model = type(self)(settings, self._endpoint, fallback)
+        model = type(self)(settings, self._endpoint)
         model.fitting = self.fitting
         return model
 

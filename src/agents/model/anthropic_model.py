@@ -59,10 +59,8 @@ require_fit(
 class AnthropicModel(AgentModel):
     """A model at Anthropic's service, or at another that speaks its protocol."""
 
-    def __init__(
-        self, settings: ChatModelSettings, endpoint: Endpoint, fallback: AgentModel | None = None
-    ) -> None:
-        super().__init__(settings, endpoint, fallback)
+    def __init__(self, settings: ChatModelSettings, endpoint: Endpoint) -> None:
+        super().__init__(settings, endpoint)
         self._more = dict(settings.more or {})
         self._stop: list[str] | None = self._more.pop("stop", None)
         # All given, as LangChain takes missing values from environment variables.

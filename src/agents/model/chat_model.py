@@ -55,7 +55,6 @@ class ChatModelSettings:
         timeout: Seconds that the endpoint may be silent.
         more: Further fields of every request, such as ``{"seed": 1}``; what the agent itself decides about
             (see `more_fields`) is not among them.
-        fallback: The model that is asked in a run's place once this one has failed; it has none itself.
 
     Raises:
         SettingInvalid: A setting that cannot work.
@@ -68,7 +67,6 @@ class ChatModelSettings:
     token_limit_field: TokenLimitField = "max_completion_tokens"  # noqa: S105
     timeout: float = DEFAULT_TIMEOUT
     more: Mapping[str, Any] | None = None
-    fallback: ChatModelSettings | None = None
 
     def __post_init__(self) -> None:
         if self.route.url.startswith("stdio:"):
@@ -125,8 +123,6 @@ class ChatModelSettings:
         }
         if self.more:
             document["more"] = dict(self.more)
-        if self.fallback is not None:
-            document["fallback"] = self.fallback.to_json()
         return document
 
     @classmethod
@@ -141,7 +137,6 @@ class ChatModelSettings:
                 token_limit_field=document.get("token_limit_field", "max_completion_tokens"),
                 timeout=document.get("timeout", DEFAULT_TIMEOUT),
                 more=document.get("more"),
-                fallback=None if document.get("fallback") is None else cls.from_json(document["fallback"]),
             )
         except (KeyError, TypeError, AttributeError):
             raise SettingInvalid(
@@ -210,29 +205,17 @@ def model_route(
         ) from None
 
 
-def fallback_of(
-    first: ChatModelSettings, model: str, *, base_url: str | None = None, credential: str | None = None
-) -> ChatModelSettings:
-    """The model to go on with: where the first is, unless it has a place or a protocol of its own."""
-    other = replace(first, model=model.strip())
-    if (base_url or "").strip() or other.is_anthropic != first.is_anthropic:
-        other = replace(other, route=model_route(base_url, model=other.model, credential=credential))
-    return other
-
-
 def create_model(
     settings: ChatModelSettings,
     credential: Credential | None,
     *,
     authorization: Authorization | None = None,
     headers: Mapping[str, str] | None = None,
-    fallback: AgentModel | None = None,
 ) -> AgentModel:
     """Makes the model. Imports what speaks its protocol, for Anthropic's LangChain's package.
 
     Makes no connection. An `authorization` replaces the credential; further headers may hold secrets and are
-    never shown; `fallback` is the model that the settings name as such. Raises `SettingInvalid` if the
-    credential cannot be sent, or the package is not there.
+    never shown. Raises `SettingInvalid` if the credential cannot be sent, or the package is not there.
     """
     from .endpoint import Endpoint
 
@@ -248,7 +231,7 @@ def create_model(
                 setting="model",
                 fix=f"Install it with: pip install 'langchain-anthropic{VERSIONS['langchain-anthropic']}'",
             ) from None
-        return AnthropicModel(settings, endpoint, fallback)
+        return AnthropicModel(settings, endpoint)
     from .openai_model import EndpointModel
 
-    return EndpointModel(settings, endpoint, fallback)
+    return EndpointModel(settings, endpoint)

@@ -67,8 +67,6 @@ class ChatModelPortObjectSpec(knext.PortObjectSpec):
     def check(self, ctx: Any) -> None:
         """Checks whether the model can be made, without a connection; for ``configure``."""
         self.credential(ctx)
-        if self.settings.fallback is not None:
-            find_credential(ctx, self.settings.fallback.route.credential)
 
     def credential(self, ctx: Any) -> Credential | None:
         """Looks up the endpoint's credential; None for an endpoint that needs none."""
@@ -99,15 +97,12 @@ class ChatModelPortObject(knext.PortObject):
 
     def create_model(self, ctx: Any) -> AgentModel:
         """Makes the model with the credential of an execution context; imports what speaks its protocol."""
-        spec, other = self.spec, self.spec.settings.fallback
+        spec = self.spec
         return create_model(
             spec.settings,
             spec.credential(ctx),
             authorization=spec.authorization(),
             headers=spec.headers(),
-            fallback=None
-            if other is None
-            else create_model(other, find_credential(ctx, other.route.credential)),
         )
 
     def serialize(self) -> bytes:

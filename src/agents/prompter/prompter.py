@@ -220,15 +220,14 @@ class Prompter:
                 said = [repr(entry.message) for entry in prompt.history]
                 digest = sha256(canonical_json(said).encode()).hexdigest() if said else None
                 self.run.note("prompt", {"row": prompt.row, "text": text, "history": digest})
-            case ModelAnswered(iteration=iteration, message=message, usage=usage, fallback=fallback):
+            case ModelAnswered(iteration=iteration, message=message, usage=usage):
                 calls = [
                     {"name": call["name"], "arguments": call["args"], "id": call["id"]}
                     for call in self._marked(message).tool_calls
                 ]
                 fields = {"row": prompt.row, "iteration": iteration, "text": text_of(message)}
                 tokens = {"read": usage.input, "wrote": usage.output}
-                model = {"model": fallback} if fallback else {}
-                self.run.note("turn", {**fields, **model, "calls": calls, "usage": tokens})
+                self.run.note("turn", {**fields, "calls": calls, "usage": tokens})
             case _:
                 pass
 

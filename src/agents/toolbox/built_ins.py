@@ -39,12 +39,6 @@ _PLACE: Final = {
         "default": 0,
         "description": "Position of the first character",
     },
-    "limit": {
-        "type": "integer",
-        "minimum": 0,
-        "default": 0,
-        "description": "How many characters at most; 0 for as many as can be shown",
-    },
 }
 _NAME: Final = re.compile(r"[\w-]+")
 _READER_TEXT: Final = "Reads on in a result of a tool that was too long to be shown as a whole."
@@ -111,9 +105,7 @@ class BuiltIns:
             origin = AGENT_ORIGIN
             if request.name == self._large.reader:
                 origin = self._large.origin_of(arguments["id"])
-                text = self._large.read(
-                    arguments["id"], arguments.get("offset", 0), arguments.get("limit", 0)
-                )
+                text = self._large.read(arguments["id"], arguments.get("offset", 0))
             else:
                 text = self._find_tools(arguments["query"])
         except ArgumentsInvalid as error:

@@ -191,8 +191,7 @@ class CallLimits:
         calls: All calls.
         per_turn: Those of one turn of the model.
         per_tool: Those of tools by pattern, such as ``{"search_*": 5}``; each tool is counted for itself.
-        same_failures: How often the same call may fail; then it is not made any more. After as many further
-            attempts the run ends.
+        same_failures: How often the same call may fail; then it is not made any more.
         retries: How often a call that failed is made again unasked, if that does no harm.
     """
 

@@ -412,8 +412,8 @@ class LargeResults:
             )
         return f"{text[:head]}\n\n[{remark} The end follows.]\n\n{text[-tail:]}"
 
-    def read(self, id: str, offset: int = 0, limit: int = 0) -> str:  # noqa: A002
-        """Reads a part of a long result; with `limit` 0 as much as is shown of any result.
+    def read(self, id: str, offset: int = 0) -> str:  # noqa: A002
+        """Reads on in a long result, as much as is shown of any result.
 
         Raises `ArgumentsInvalid` if there is no result with this id, or it is shorter.
         """
@@ -431,7 +431,7 @@ class LargeResults:
             raise ArgumentsInvalid(
                 f"The result has only {len(text):,} characters", pointer="/offset", fix="Use a smaller offset"
             )
-        end = min(offset + (min(limit, self._limit) or self._limit), len(text))
+        end = min(offset + self._limit, len(text))
         rest = f"{len(text) - end:,} characters follow" if end < len(text) else "this is its end"
         where = f"Characters {offset:,} to {end:,} of the {len(text):,} of result {id}"
         return f"[{where}; {rest}]\n{text[offset:end]}"

@@ -50,7 +50,6 @@ _ENOUGH: Final = "Give the best answer that you can from what you know by now, a
 _FIRST_WAIT: Final = 0.5
 _MAY_PASS: Final = frozenset({CallStatus.FAILED, CallStatus.TOOL_ERROR})
 _PARTS: Final = {CONFIGURATION, DATA_INPUTS}
-_PER_TURN: Final = "the limit of calls per turn"
 _POLL_SECONDS: Final = 0.2  # between two checks whether the run was canceled
 
 
@@ -161,7 +160,7 @@ class ToolExecutor:
         except ArgumentsInvalid as error:
             return ToolReply(request=request, content=f"Error: {error.sentence}", failed=True)
         outcome = self._made(call, is_canceled, reads_resources(self.run_of_calls))
-        return self._reply(bound, request, outcome, call, reads_on=True)
+        return self._reply(bound, request, outcome, reads_on=True)
 
     # The source document's names; for agents of others, whose calls come through LangChain's tools.
     def _execute_mcp_tool(self, mcp_tool: MCPTool, params: Mapping[str, Any], /) -> ToolReply:
@@ -211,7 +210,7 @@ class ToolExecutor:
                 bound = replace(bound, tool=replace(bound.tool, native=None))
             case _:
                 assert_never(bound.tool)
-        return self._reply(bound, request, outcome, call, reads_on=reads_on)
+        return self._reply(bound, request, outcome, reads_on=reads_on)
 
     def _workflow_call(
         self, tool: WorkflowTool, name: str, call: PlannedCall, is_canceled: Callable[[], bool]
@@ -294,7 +293,7 @@ class ToolExecutor:
             iteration=request.iteration,
             error=error,
         )
-        return self._reply(bound, request, self.run_of_calls.call(call), call, reads_on=True)
+        return self._reply(bound, request, self.run_of_calls.call(call), reads_on=True)
 
     def _take_links(self, tool: MCPTool, answer: ToolAnswer) -> None:
         if any(isinstance(block, ResourceLink) for block in answer.blocks):
@@ -307,7 +306,6 @@ class ToolExecutor:
         bound: BoundTool | None,
         request: ToolRequest,
         outcome: CallOutcome,
-        call: PlannedCall,
         *,
         reads_on: bool,
     ) -> ToolReply:
@@ -342,7 +340,7 @@ class ToolExecutor:
             tool=None if bound is None else bound.tool,
             origin=origin,
             failed=failed,
-            stop=(self._options.stop_on_error and _has_failed(record)) or self._limits.is_stuck(call),
+            stop=self._options.stop_on_error and _has_failed(record),
         )
 
 
@@ -373,7 +371,7 @@ class _Limits:
                 return _deny(
                     f"No more than {limits.per_turn} calls are made in one turn",
                     "Look at the results of the others first, and ask for fewer calls",
-                    _PER_TURN,
+                    "the limit of calls per turn",
                 )
             if limits.calls is not None and self._count >= limits.calls:
                 return _deny(
@@ -394,18 +392,13 @@ class _Limits:
                 if self._failures:
                     self._failures.pop(_key(plan), None)
                 return None
-            if plan.denied and (plan.decision or "").endswith(_PER_TURN):
-                return None  # asked too often at once, it may be made in the next turn
+            if plan.denied:
+                return None  # only what was tried has failed
             self._failures[_key(plan)] += 1
             failures = self._failures_of(plan)
         if failures <= self._limits.retries and outcome.record.status in _MAY_PASS:
             return _FIRST_WAIT * 2 ** (failures - 1)
         return None
-
-    def is_stuck(self, plan: PlannedCall) -> bool:
-        """Whether the model asks for the same call again and again, although it is told that it fails."""
-        with self._lock:
-            return self._failures_of(plan) >= 2 * self._limits.same_failures
 
     def _failures_of(self, plan: PlannedCall) -> int:
         # A key costs as much as the rest of a hook, and most runs have no failures.

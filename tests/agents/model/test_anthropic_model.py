@@ -26,9 +26,8 @@ from knime_mcp.agents.model.model_errors import (
 )
 from knime_mcp.tools.node_settings.connection import Credential
 from knime_mcp.types.errors import Canceled, SettingInvalid
-from tests.agents.playing import QUESTION, Functions, model_at
+from tests.agents.playing import QUESTION, Functions
 from tests.support.chat_server import (
-    ChatServer,
     Turn,
     call,
     calls,
@@ -49,9 +48,8 @@ PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n").decode()
 def claude_at(server, **settings):
     """The model at a server, made as the nodes make it."""
     fields = {"model": NAME, "timeout": 30.0, **settings}
-    fallback = fields.pop("fallback", None)
     route = model_route(server.url, model=fields["model"], credential="claude")
-    return create_model(ChatModelSettings(route=route, **fields), CREDENTIAL, fallback=fallback)
+    return create_model(ChatModelSettings(route=route, **fields), CREDENTIAL)
 
 
 def play(turns, tools=None, messages=QUESTION, *, model=None, on_event=None, is_canceled=None, **options):
@@ -267,22 +265,6 @@ def test_thoughts_that_the_service_refuses_are_left_out():
     outcome, server, _ = play(turns, Functions(add=lambda *_: "3"))
     assert outcome.text == "3"
     assert [block["type"] for block in server.requests[2].messages[1]["content"]] == ["tool_use"]
-
-
-def test_the_other_kind_of_model_goes_on_in_either_direction():
-    """Each service gets the conversation in its own form, without the other's thoughts."""
-    tools = Functions(add=lambda *_: "3\ud83d")
-    asked = calls(call("add", {"n": 1}), text="I add.", thoughts="Hm.")
-    with MessagesServer([asked, fails(403, "no")], key=KEY) as first, ChatServer([says("three")]) as second:
-        outcome = run_agent(claude_at(first, fallback=model_at(second)), tools, QUESTION)
-        assert (second.complaints, outcome.text) == ([], "three")
-        [sent] = [message for message in second.requests[0].messages if message["role"] == "assistant"]
-    assert sent.keys() == {"role", "content", "tool_calls"}
-    with ChatServer([asked, fails(403, "no")]) as first, MessagesServer([says("three")], key=KEY) as second:
-        model = model_at(first)
-        model.fallback = claude_at(second)
-        outcome = run_agent(model, tools, QUESTION)
-        assert (second.complaints, outcome.text) == ([], "three")
 
 
 def test_stop_ends_an_answer_in_its_middle():

@@ -58,14 +58,13 @@ def test_limits_that_cannot_be_read(text):
         CallLimits.parse_per_tool(text)
 
 
-def test_the_same_call_in_vain_ends_the_run(limited):
+def test_the_same_call_in_vain_is_not_made_again(limited):
     made = limited()
-    script = [calls(call("fail", {"why": "rain"}))] * 25
-    outcome, server, *_ = play(script, made.executor, to_the_end=False)
-    assert outcome.ending is Ending.STOPPED
-    assert statuses(made) == ["tool error"] * 3 + ["denied"] * 3
-    assert "failed 3 times in the same way" in outcome.text
-    assert len(server.requests) == 6
+    script = [*[calls(call("fail", {"why": "rain"}))] * 8, says("I give up.")]
+    outcome, server, *_ = play(script, made.executor)
+    assert outcome.text == "I give up."
+    assert statuses(made) == ["tool error"] * 3 + ["denied"] * 5
+    assert "failed 3 times in the same way" in server.requests[-1].messages[-1]["content"]
 
 
 def test_another_call_and_one_that_works_are_no_loop(limited):

@@ -88,7 +88,7 @@ def test_search_then_read_on(box, tools_of, shapes):
     script = [
         calls(call("find_tools", {"query": "No. 1234"})),
         lambda request: calls(call("tool_1234", {"value": 7, "text": "z" * 1000})),
-        calls(call("read_result", {"id": "r1", "offset": 200, "limit": 20})),
+        calls(call("read_result", {"id": "r1", "offset": 200})),
         says("done"),
     ]
     _, endpoint, *_ = play(script, made.executor)
@@ -97,7 +97,7 @@ def test_search_then_read_on(box, tools_of, shapes):
     assert "tool_1234" in bound[1]
     assert "read_result" not in bound[1]
     assert bound[2][-1] == "read_result"
-    assert endpoint.requests[3].messages[-1]["content"].endswith("\n" + "z" * 20)
+    assert endpoint.requests[3].messages[-1]["content"].endswith("z" * 300)
     assert [record.tool_name for record in made.records] == ["tool_1234"]
     assert sum(map(len, bound[1:2])) < 30
 

@@ -1,14 +1,12 @@
-"""The demo's MCP servers as child processes, which end with the process that started them."""
+"""The demo's MCP server as a child process, which ends with the process that started it."""
 
 import json
 import queue
-import signal
 import subprocess
 import sys
 import tempfile
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import IO, Self
@@ -20,16 +18,15 @@ START_SECONDS = 120.0  # a cold start of the SDK on a busy machine takes half a 
 STOP_SECONDS = 5.0
 
 
-class ServerProcess:
-    """Runs a server while the block lasts: a module of this package that prints a line of JSON with its URL.
+class DemoServer:
+    """Runs the server of `demo_files_server` while the block lasts; its tools read the files of a folder.
 
     The server's standard input is a pipe from this process, which closes when this process ends in any way;
     then the server ends too. The server has its own process group, so that Ctrl-C reaches only this process.
     """
 
-    def __init__(self, module: str, *arguments: str) -> None:
-        self._module = module
-        self._arguments = arguments
+    def __init__(self, folder: Path, port: int = 0) -> None:
+        self._arguments = (str(folder), str(port))
         self._process: subprocess.Popen[bytes] | None = None
         self._complaints: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by stop()
 
@@ -42,7 +39,7 @@ class ServerProcess:
         """Starts the server; `url` waits until it listens."""
         self._process = subprocess.Popen(  # noqa: S603
             # -P: modules in the current folder must not be imported.
-            [sys.executable, "-P", "-m", f"{__package__}.{self._module}", *self._arguments],
+            [sys.executable, "-P", "-m", f"{__package__}.demo_files_server", *self._arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._complaints,
@@ -98,20 +95,6 @@ class ServerProcess:
         self._complaints.close()
 
 
-class DemoServer(ServerProcess):
-    """The server whose tools read files."""
-
-    def __init__(self, folder: Path, port: int = 0) -> None:
-        super().__init__("demo_files_server", str(folder), str(port))
-
-
-class NodesServer(ServerProcess):
-    """The server of node knowledge, see `serve_nodes`."""
-
-    def __init__(self) -> None:
-        super().__init__("demo_servers")
-
-
 def when_stdin_closes(end: Callable[[], None]) -> None:
     """Ends a server, from another thread, together with the process that started it."""
 
@@ -122,28 +105,3 @@ def when_stdin_closes(end: Callable[[], None]) -> None:
 
     # A daemon thread, as it may still wait when the server ends for another reason.
     threading.Thread(target=wait, daemon=True).start()
-
-
-def serve_nodes() -> None:
-    """Serves node knowledge, like ``knime-mcp nodes serve --http 0`` without a built catalogue.
-
-    Runs as a process of its own, ``python -m knime_mcp.cli.demo_servers``. Like the other server it prints
-    one line with its URL as soon as it listens, and ends when its standard input closes.
-    """
-    import anyio
-
-    from ..knowledge.catalogue_reader import Catalogue
-    from ..knowledge.mcp_server import ServedTools, serve_http
-    from ..knowledge.node_service import NodeKnowledgeMCPService
-    from .nodes.node_catalogue import catalogue_that_comes_along
-
-    when_stdin_closes(lambda: signal.raise_signal(signal.SIGINT))
-    with Catalogue(catalogue_that_comes_along()) as catalogue, suppress(KeyboardInterrupt):
-        tools = ServedTools(NodeKnowledgeMCPService(catalogue))
-        anyio.run(
-            lambda: serve_http(tools, 0, on_ready=lambda url: print(json.dumps({"url": url}), flush=True))
-        )
-
-
-if __name__ == "__main__":
-    serve_nodes()
