@@ -209,7 +209,9 @@ def show(
 @needs_graph
 def run(
     file: FileArgument,
-    tool: Annotated[str, typer.Argument(metavar="TOOL", help="The tool of the document.")],
+    tool: Annotated[
+        str | None, typer.Argument(metavar="TOOL", help="The tool of the document.", show_default=False)
+    ] = None,
     arguments: Annotated[
         list[str] | None,
         typer.Argument(
@@ -242,6 +244,8 @@ def run(
     from ..graph.document_loading import load_document
 
     document = load_document(file, dialect=dialect, mcp_file=mcp)
+    if tool is None:
+        raise UsageError(f"Which tool? Write its name after the file. {_tools_of(document)}")
     values = given_arguments(arguments or [], document.tool(tool))
     with ExitStack() as stack:
         interrupt = stack.enter_context(Interrupt())

@@ -358,6 +358,15 @@ class NodeReading:
             timeout=self._seconds(fields, "timeout", default=None),
         )
 
+    def _text_or_expression(self, fields: Fields, key: str) -> str | Expression:
+        written: str | dict[str, Any] | None = fields.get(key, TEXT, MAPPING)
+        if not isinstance(written, dict):
+            return written or ""
+        inner = fields.inside(key)
+        expression = self._expression(inner.text("expr"), (*inner.path, "expr"))
+        inner.end()
+        return expression
+
     def _switch(self, fields: Fields) -> SwitchNode:
         name, default = fields.text("id"), fields.optional_text("next")
         ways = [self._condition(condition) for condition in fields.mappings("conditions")]

@@ -6,6 +6,7 @@ import pytest
 
 from knime_mcp.graph.api import McpGraphApi
 from knime_mcp.graph.document_loading import check_text
+from knime_mcp.graph.expressions.plain_paths import nothing_found
 from knime_mcp.graph.online_checks import check_online
 
 from .graphs import ENTRY, EXIT, call, document, load, one_tool, tool, transform, yaml
@@ -143,3 +144,11 @@ def test_the_history_says_what_found_nothing():
         history = api.execute_tool("t", {"rows": [{"qty": 1}, {}]}).history
     found = {one.node_id: one.to_json()["foundNothing"] for one in history if one.nothing}
     assert found == {"y": ["x.c", "entry.rows.mo"], "z": ["x.a.c"]}
+
+
+def test_values_of_any_depth_are_looked_through():
+    deep = {"b": 1}
+    for _ in range(100_000):
+        deep = [deep]
+    assert nothing_found("[a.b, a.c]", {"a": deep}) == ["a.c"]
+    assert nothing_found(f"{'(' * 150}a.c{')' * 150}", {"a": []}) == ["a.c"]

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from .javascript import UNDEFINED
 from .jsonata import SAME_CONTEXT, Fault, context_steps, parsed, symbols
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 _CACHED: Final = 2048
+_END: Final = object()
 _OF_NODES: Final = frozenset({"executionCount", "nodeExecution", "nodeExecutions", "nodeContent"})
 
 
@@ -28,7 +31,11 @@ def plain_paths(text: str) -> tuple[tuple[Name, ...], ...]:
     if isinstance(compiled, Fault):
         return ()
     paths: list[tuple[Name, ...]] = []
-    for steps in context_steps(compiled.ast, (*SAME_CONTEXT, "body")):
+    try:
+        all_steps = list(context_steps(compiled.ast, (*SAME_CONTEXT, "body")))
+    except RecursionError:  # nested so deeply that nothing is said of it
+        return ()
+    for steps in all_steps:
         names: list[Name] = []
         for step in steps:
             if step.type != "name" or any(getattr(step, key, None) for key in ("focus", "index", "tuple")):
@@ -59,20 +66,27 @@ def nothing_found(text: str, context: Any) -> list[str]:
     """The paths of an expression that lead nowhere in a context, up to the name where they end."""
     lost: dict[str, None] = {}
     for path in plain_paths(text):
-        value = context
-        for number, name in enumerate(path, 1):
-            value = _field(value, name.text)
-            if value is UNDEFINED:
-                lost[".".join(name.text for name in path[:number])] = None
-                break
+        names = [name.text for name in path]
+        if (found := _followed(names, context)) < len(names):
+            lost[".".join(names[: found + 1])] = None
     return list(lost)
 
 
-def _field(value: Any, name: str) -> Any:
-    """The field of an object, or those of the entries of a list; `UNDEFINED` if there is none."""
-    if isinstance(value, dict):
-        return cast("dict[str, Any]", value).get(name, UNDEFINED)
-    if not isinstance(value, list):
-        return UNDEFINED
-    found = [_field(entry, name) for entry in cast("list[Any]", value)]
-    return [one for one in found if one is not UNDEFINED] or UNDEFINED
+def _followed(names: Sequence[str], context: Any) -> int:
+    """How many of the names lead on in a value, also through the entries of lists."""
+    # Without recursion, and not all entries at once: what servers give may be deep and large.
+    furthest, open_ = 0, [(iter([context]), 0)]
+    while open_:
+        values, number = open_[-1]
+        value: Any = next(values, _END)
+        if value is _END:
+            open_.pop()
+            continue
+        furthest = max(furthest, number)
+        if furthest == len(names):
+            break
+        if isinstance(value, list):
+            open_.append((iter(cast("list[Any]", value)), number))
+        elif isinstance(value, dict) and names[number] in value:
+            open_.append((iter([cast("dict[str, Any]", value)[names[number]]]), number + 1))
+    return furthest
