@@ -25,7 +25,7 @@ def test_the_main_job_from_start_to_end(cli, tmp_path):
     knowledge = pq.read_table(out / "node-knowledge.parquet")
     assert knowledge["Tool name"].to_pylist() == [
         "get_node_types", "get_node_details", "search_nodes", "find_compatible", "check_configuration",
-        "check_workflow", "get_examples",
+        "check_workflow",
     ]  # fmt: skip
     tools = pq.read_table(out / "tools.parquet")
     assert tools["Tool name"].to_pylist() == [
