@@ -17,14 +17,16 @@ from typing import TYPE_CHECKING
 
 from knime_mcp.cli.nodes.node_catalogue import open_catalogue
 from knime_mcp.knowledge.outline_check import WorkflowCheck, check_workflow
-from knime_mcp.knowledge.workflow_outline import outline_of
 from knime_mcp.knwf import KnwfError
 from knime_mcp.knwf.workflow_file import read_files
 
+from .saved_outlines import outline_of
 from .workflows import ARCHIVES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from knime_mcp.knowledge.catalogue_reader import CatalogueReader
 
 _SETTINGS = ("settings.xml", "workflow.knime")
 
@@ -39,7 +41,7 @@ def main() -> None:
         for name, files in _workflows(options.folders):
             counts["workflows"] += 1
             try:
-                outline = outline_of(read_files(name, files))
+                outline = outline_of(read_files(name, files), lambda id_: _is_known(reader, id_, counts))
             except KnwfError as error:
                 counts["workflows that cannot be read"] += 1
                 print(f"not read: {name}: {error}") if options.every else None
@@ -49,14 +51,17 @@ def main() -> None:
         print(f"{count:7,} {what}")
 
 
+def _is_known(reader: CatalogueReader, node_id: str, counts: Counter[str]) -> bool:
+    found = reader.node(node_id) is not None
+    counts["nodes that are not in the catalogue"] += not found
+    return found
+
+
 def _count(check: WorkflowCheck, counts: Counter[str], name: str, *, every: bool) -> None:
     counts["nodes"] += check.nodes
     counts["nodes whose settings were judged"] += check.settings
     counts["connections that were judged"] += check.connections
-    for why in check.not_judged.values():
-        counts[
-            "nodes that are not in the catalogue" if "catalogue" in why else "nodes without known settings"
-        ] += 1
+    counts["nodes without known settings"] += len(check.not_judged)
     for finding in check.findings:
         kind = "setting" if finding.setting else " ".join(finding.problem.split()[-6:])
         counts[

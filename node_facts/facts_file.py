@@ -159,8 +159,6 @@ def settings_as_json(settings: Settings) -> dict[str, Any]:
             entry["h"] = 1
         if setting.read:
             entry["r"] = 1
-        if setting.needed:
-            entry["q"] = 1
         found.append(entry)
     listed: dict[str, Any] = {"settings": found}
     if settings.open:

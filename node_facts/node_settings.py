@@ -67,8 +67,6 @@ _PLAIN: Final = {
 _PARAMETERS: Final = re.compile(
     r"(?:NodeParameters|DefaultNodeSettings|WidgetGroup|PersistableSettings|Persistable)$"
 )
-_LENIENT: Final = ("Migration", "Migrate", "LoadDefaultsForAbsentFields")
-"""Annotations that say what to do without a field. KNIME refuses saved settings without any other."""
 _NUMBERED: Final = re.compile(r"(?<!\d)[01](?=\.|$)")
 _DEEPEST: Final = 6
 
@@ -84,7 +82,6 @@ class Setting:
     max: float | None = None
     hidden: bool = False
     read: bool = False  # only, for earlier versions
-    needed: bool = False  # KNIME does not load the node without it
 
 
 @dataclass(slots=True)
@@ -228,10 +225,8 @@ def _read(call: Call, root: Obj, found: Settings) -> None:
 class ParametersReader:
     """Reads the fields of a class of parameters with the keys under which KNIME's persistence saves them."""
 
-    def __init__(self, reader: JavaReader, *, is_models: bool = False) -> None:
-        """`is_models`: the class is that of the node's model, too, and not of its dialog alone."""
+    def __init__(self, reader: JavaReader) -> None:
         self._reader = reader
-        self._strict = is_models
 
     def read(self, name: str) -> Settings | None:
         cls = self._reader.index.find(name)
@@ -240,13 +235,6 @@ class ParametersReader:
         found = Settings()
         self._class(cls, "", found, 0)
         return found
-
-    def _group(self, cls: JavaClass, item: Field, place: str, found: Settings, depth: int) -> None:
-        """A class in a field; what its field or the class forgives, it forgives for all in it."""
-        strict = self._strict
-        self._strict = strict and not any(_annotation_in(item.modifiers, word) for word in _LENIENT)
-        self._class(cls, place, found, depth)
-        self._strict = strict
 
     def _class(self, cls: JavaClass, place: str, found: Settings, depth: int) -> None:
         if depth > _DEEPEST:
@@ -258,13 +246,10 @@ class ParametersReader:
             return
         self._reader.start()
         values = self._reader.new(cls.name).fields
-        strict = self._strict
         for entry in cls.ancestors():
-            self._strict = strict and not any(_annotation(entry.node, word) for word in _LENIENT)
             for item in entry.fields.values():
                 if not item.static and "transient" not in _words(item.modifiers):
                     self._field(item, entry, place, values.get(item.name), found, depth)
-        self._strict = strict
 
     def _field(
         self, item: Field, cls: JavaClass, place: str, value: Any, found: Settings, depth: int
@@ -317,14 +302,13 @@ class ParametersReader:
                 setting = Setting(key, "enum", choices=list(known.constants), hidden=hidden)
                 if isinstance(value, Static) and value.name in known.constants:
                     setting.default, setting.has_default = value.name, True
-                setting.needed = self._is_needed(item)
                 found.add(setting)
             elif known is not None and self._is_parameters(known):
-                self._group(known, item, f"{key}.", found, depth + 1)
+                self._class(known, f"{key}.", found, depth + 1)
             else:
                 found.add(Setting(key, None, hidden=hidden))
             return
-        setting = Setting(key, _PLAIN[simple], hidden=hidden, needed=self._is_needed(item))
+        setting = Setting(key, _PLAIN[simple], hidden=hidden)
         if setting.type in ("integer", "float"):
             self._limits(item, cls, setting)
         _default(setting, value)
@@ -357,10 +341,7 @@ class ParametersReader:
         if known is None:
             found.open.add(place)
         else:
-            self._group(known, item, place, found, depth + 1)
-
-    def _is_needed(self, item: Field) -> bool:
-        return self._strict and not any(_annotation_in(item.modifiers, word) for word in _LENIENT)
+            self._class(known, place, found, depth + 1)
 
     def _persistor(self, annotation: Node, cls: JavaClass, place: str, found: Settings) -> None:
         """The keys of a persistor, which it names itself."""
@@ -419,9 +400,7 @@ class ParametersReader:
 def settings_of(found: Factory, reader: JavaReader) -> Settings | None:
     """The settings of a node, by the class that its description names, or else by its model."""
     name = parameters_class(found.texts, reader)
-    # Without a configuration an older model loads what the dialog saves, in its own way.
-    parameters = ParametersReader(reader, is_models=found.configuration is not None)
-    settings = parameters.read(name) if name is not None else None
+    settings = ParametersReader(reader).read(name) if name is not None else None
     if settings is None and found.model is not None:
         settings = settings_of_model(found.model, reader)
     return settings

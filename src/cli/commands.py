@@ -91,7 +91,6 @@ _COMMANDS: Final[Mapping[str, str | _Group]] = {
             "show": "nodes.node_lookup:show_node",
             "types": "nodes.node_lookup:types",
             "check-workflow": "nodes.workflow_lookup:check_workflow",
-            "examples": "nodes.workflow_lookup:examples",
             "build": "nodes.node_catalogue:build",
             "serve": "nodes.node_servers:serve",
             "gateway": "nodes.node_servers:gateway",

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 APPLICATION_ID: Final = 0x6B6E6D63
 """``knmc``: marks the file as a catalogue in its header (https://www.sqlite.org/fileformat.html)."""
 
-SCHEMA_VERSION: Final = 7
+SCHEMA_VERSION: Final = 8
 """The version of the format. It is raised with each change of tables or JSON; other versions are not read."""
 
 WHOLE: Final = 0x2144DF1C

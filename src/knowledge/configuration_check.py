@@ -61,13 +61,8 @@ class ConfigurationCheck:
     defaults: Mapping[str, Any] | None = None
 
 
-def check_configuration(
-    spec: NodeSpec, settings: Mapping[str, Any], *, is_whole: bool = False
-) -> ConfigurationCheck:
-    """Checks values by key. Settings of groups may be nested as in KNIME, or have keys with dots.
-
-    `is_whole` settings are as KNIME saves them, so that a key may be missing even if it has a default.
-    """
+def check_configuration(spec: NodeSpec, settings: Mapping[str, Any]) -> ConfigurationCheck:
+    """Checks values by key. Settings of groups may be nested as in KNIME, or have keys with dots."""
     if not spec.settings_known:
         note = (
             "The keys of this node's settings are not known (its description names only what the dialog"
@@ -84,11 +79,6 @@ def check_configuration(
         wrong: _Wrong | None = None
         if name not in given and name not in controlled:
             wrong = _missing_problem(parameter, given)
-            if is_whole and parameter.always_saved:
-                wrong = (
-                    "is missing: KNIME does not load the node without it",
-                    "Save the workflow in KNIME again.",
-                )
         elif name in controlled or (isinstance(value, str) and _FILLED_IN_LATER.search(value)):
             notes.append(f"'{name}' is filled in later and was not judged.")
         else:

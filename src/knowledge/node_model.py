@@ -66,7 +66,6 @@ class NodeParameter:
     # ``string``, ``integer``, ``float``, ``boolean``, ``array``, ``object``, ``enum`` or a pack's own name
     type: str | None = None
     required: bool = False
-    always_saved: bool = False  # whether KNIME refuses saved settings without it, even if there is a default
     default_value: Any = None  # as JSON; meaningless unless `has_default`
     has_default: bool = False
     description: str = ""

@@ -13,10 +13,12 @@ from .node_index import index_of
 from .node_model import SourceKind
 from .node_references import resolve_type, resolved_node
 from .node_search import search
+from .outline_check import check_workflow
 from .query_words import folded
 from .tool_arguments import count_in, read_arguments
 from .tool_definitions import TOOLS
 from .vocabulary import vocabulary
+from .workflow_outline import read_outline
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -258,10 +260,6 @@ def _check_configuration(call: _Call) -> dict[str, Any]:
 
 
 def _check_workflow(call: _Call) -> dict[str, Any]:
-    # Readers of workflow files are loaded by the first who needs them.
-    from .outline_check import check_workflow
-    from .workflow_outline import read_outline
-
     check = check_workflow(call.reader, read_outline(call.arguments["workflow"]))
     return workflow_check_as_json(check, call.arguments["max_results"])
 
@@ -283,22 +281,6 @@ def workflow_check_as_json(check: WorkflowCheck, most: int | None = None) -> dic
     return found | filled(warning=f"Left out: {', '.join(left_out)}." if left_out else "")
 
 
-def _get_examples(call: _Call) -> dict[str, Any]:
-    from .workflow_examples import examples_for, workflow_examples
-
-    query = (call.get("query") or "").strip()
-    if not query:
-        named = [{"name": entry.name, "title": entry.title} for entry in workflow_examples()]
-        return {"examples": named, "total": len(named), "hint": "With a query they come with their outlines."}
-    found = examples_for(query)
-    listed = [
-        {"name": entry.name, "title": entry.title, "workflow": entry.outline}
-        for entry in found[: call.arguments["max_results"]]
-    ]
-    hint = "" if found else "Use other words, or none: then all are named."
-    return {"examples": listed, "total": len(found)} | filled(hint=hint)
-
-
 _HANDLERS: Final[Mapping[str, Callable[[_Call], dict[str, Any]]]] = {
     "get_node_types": _get_node_types,
     "get_node_details": _get_node_details,
@@ -306,7 +288,6 @@ _HANDLERS: Final[Mapping[str, Callable[[_Call], dict[str, Any]]]] = {
     "find_compatible": _find_compatible,
     "check_configuration": _check_configuration,
     "check_workflow": _check_workflow,
-    "get_examples": _get_examples,
 }
 
 

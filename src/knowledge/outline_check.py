@@ -79,7 +79,6 @@ class _Checker:
 
     def check(self, outline: Outline, prefix: str) -> None:
         """Checks one level; `prefix` is the path of the metanode or component that it is in."""
-        self._found.notes += [f"{prefix}{note}" for note in outline.notes]
         by_id: dict[str, NodeSpec | None] = {}
         nodes: dict[str, OutlineNode] = {}
         for node in outline.nodes:
@@ -96,12 +95,6 @@ class _Checker:
         _Connections(self._found, outline, by_id, nodes, prefix).check()
 
     def _node(self, node: OutlineNode, where: str) -> NodeSpec | None:
-        if node.is_closed:
-            self._found.not_judged[where] = "it is encrypted"
-            return None
-        if node.problem:
-            self._found.error(where, node.problem, "Open the workflow in KNIME and save it again.")
-            return None
         if node.reference is None:
             return None
         spec = self._spec(node, where)
@@ -115,11 +108,6 @@ class _Checker:
 
     def _spec(self, node: OutlineNode, where: str) -> NodeSpec | None:
         reference = node.reference or {}
-        if node.is_saved:
-            spec = self._reader.node(reference["id"])
-            if spec is None:
-                self._found.not_judged[where] = f"{reference['id']} is not in this catalogue"
-            return spec
         resolved = resolved_node(self._reader, reference)
         if resolved.node is None:
             meant = " or ".join(f"'{entry.name}' ({entry.id})" for entry in resolved.suggestions)
@@ -141,7 +129,7 @@ class _Checker:
         return f"Use '{newer.name}' ({newer.id}) instead."
 
     def _settings(self, node: OutlineNode, spec: NodeSpec, where: str) -> None:
-        check = check_configuration(spec, node.settings or {}, is_whole=node.is_saved)
+        check = check_configuration(spec, node.settings or {})
         if check.valid is None:
             self._found.not_judged[where] = "the keys of its settings are not known"
             return
@@ -189,7 +177,7 @@ class _Connections:
         """Whether an input takes several connections, as those of workflow engines do; KNIME's never do."""
         spec = self.specs.get(name)
         if spec is None:
-            return name in self.nodes and not self.nodes[name].is_saved
+            return name in self.nodes
         return is_engines(spec)
 
     def _types(self, line: OutlineConnection, where: str) -> None:

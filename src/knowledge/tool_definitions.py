@@ -36,8 +36,8 @@ INSTRUCTIONS: Final = (
     "Knows which workflow nodes exist and how they are configured: the KNIME installation, facts and spec"
     " packs that its catalogue was built from; every answer names the catalogue. Use search_nodes to find a"
     " node, get_node_details for its ports and settings, find_compatible for what can follow it,"
-    " and check_configuration before using settings. get_examples has small workflows to begin with;"
-    " check_workflow checks a whole one. A HUMAN_IN_THE_LOOP node analyses the response itself."
+    " and check_configuration before using settings. check_workflow checks a whole"
+    " workflow. A HUMAN_IN_THE_LOOP node analyses the response itself."
 )
 
 
@@ -203,25 +203,6 @@ WORKFLOW_OUTPUT: Final = _answer(
         "warning": _WARNING,
     },
     *("valid", "problems", "judged", "not_judged"),
-)
-EXAMPLES_OUTPUT: Final = _answer(
-    {
-        "examples": _array(
-            _object(
-                {
-                    "name": _TEXT,
-                    "title": _TEXT,
-                    "workflow": described("As check_workflow takes it", "object"),
-                },
-                *("name", "title"),
-            ),
-            "The best first",
-        ),
-        "total": _TOTAL,
-        "warning": _WARNING,
-        "hint": _TEXT,
-    },
-    *("examples", "total"),
 )
 
 
@@ -435,7 +416,7 @@ CHECK_WORKFLOW: Final = KnowledgeTool(
                     'An outline: {"nodes": [{"id": "read", "node": "CSV Reader", "settings": {}}],'
                     ' "connections": ["read:1 -> filter:1"]}. A node is its name or id; ports are names, or'
                     " numbers from 1 (0 is the port for flow variables), and may be left out; 'inside' holds"
-                    " the outline of a metanode or component. Or a .knwf file in base64."
+                    " the outline of a metanode or component."
                 ),
             },
             "max_results": _count("Maximum number of problems to return", 50, 500),
@@ -455,25 +436,6 @@ CHECK_WORKFLOW: Final = KnowledgeTool(
     ),
 )
 
-GET_EXAMPLES: Final = KnowledgeTool(
-    name="get_examples",
-    title="Small workflows",
-    description=(
-        "Get small working workflows for common tasks, as outlines for check_workflow: which nodes, how"
-        " they are connected, and settings with their keys. Without a query all are named."
-    ),
-    parameters=_arguments(
-        {
-            "query": described("What the workflow should do, such as 'join two tables'"),
-            "max_results": _count("Maximum number of examples to return", 3),
-        }
-    ),
-    output_schema=EXAMPLES_OUTPUT,
-    tags=("workflow", "examples"),
-    workflow_guidance="Begin with the example that is closest, change it, and check it with check_workflow.",
-    usage_examples=({"query": "train a model"}, {}),
-)
-
 TOOLS: Final = (
     GET_NODE_TYPES,
     GET_NODE_DETAILS,
@@ -481,6 +443,5 @@ TOOLS: Final = (
     FIND_COMPATIBLE,
     CHECK_CONFIGURATION,
     CHECK_WORKFLOW,
-    GET_EXAMPLES,
 )
 TOOLS_BY_NAME: Final[Mapping[str, KnowledgeTool]] = {tool.name: tool for tool in TOOLS}

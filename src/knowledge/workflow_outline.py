@@ -1,47 +1,23 @@
 """A workflow as an outline: nodes, their settings, and what is connected to what.
 
-Agents write one as JSON; a saved workflow (``.knwf``) is read into the same form. Ports count from 1, as in
-KNIME's files; 0 is the port for flow variables that every node has.
+Agents and people write one as JSON. Ports count from 1, as in KNIME's files; 0 is the port for flow variables
+that every node has.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
-import io
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, cast
+from dataclasses import dataclass
+from typing import Any, Final, cast
 
-from ..knwf import (
-    COMPONENT_INPUT_FACTORY,
-    COMPONENT_OUTPUT_FACTORY,
-    ArchiveLimits,
-    KnwfError,
-    NativeNode,
-    OtherNode,
-    read_inside,
-    read_workflow,
-)
-from ..knwf.node_file import PYTHON_FACTORY
-from ..knwf.settings_xml import Config
 from ..types.errors import ArgumentsInvalid
 from ..types.texts import counted
 
-if TYPE_CHECKING:
-    import os
-
-    from ..knwf import Connection, Node, Workflow
-
 MOST_NODES: Final = 2_000
 MOST_CONNECTIONS: Final = 10_000
-MOST_BYTES: Final = 16 << 20
-"""Of a saved workflow that comes as text. Executed ones hold their data: without these they are small."""
 _DEEPEST: Final = 20
-_CLOSED: Final = ".encrypted"
-_LIMITS: Final = ArchiveLimits(entries=50_000, settings_file=8 << 20, other_file=8 << 20, total=64 << 20)
 _SAMPLE: Final = (
     '{"nodes": [{"id": "read", "node": "CSV Reader"}, {"id": "filter", "node": "Row Filter"}],'
     ' "connections": ["read:1 -> filter:1"]}'
@@ -63,13 +39,9 @@ Port = int | str | None
 class OutlineNode:
     id: str
     name: str  # as people call it; empty where only the reference says
-    reference: Mapping[str, str] | None  # None for metanodes, components and what cannot be read
+    reference: Mapping[str, str] | None  # None for metanodes and components
     settings: Mapping[str, Any] | None = None  # None: nothing is said about them
-    is_saved: bool = False  # whether KNIME wrote it, with all of its settings
-    outputs: int | None = None  # how many data ports there are, as far as a saved workflow says
     inside: Outline | None = None  # of a metanode or component
-    problem: str = ""  # why it cannot be read
-    is_closed: bool = False  # encrypted, as shared components may be
 
     @property
     def label(self) -> str:
@@ -93,23 +65,16 @@ class Outline:
     nodes: tuple[OutlineNode, ...]
     connections: tuple[OutlineConnection, ...]
     has_own_ports: bool = False  # of a metanode or component: those of a node -1 in its connections
-    notes: tuple[str, ...] = ()  # what could not be read, and so is not judged
-
-
-# -- written by agents and people ---------------------------------------------------------------------------
 
 
 def read_outline(given: Any) -> Outline:
-    """Reads an outline: an object, its JSON as text, or a ``.knwf`` in base64.
+    """Reads an outline: an object, or its JSON as text.
 
-    Raises `ArgumentsInvalid`, which says what an outline looks like, or what is wrong with the file.
+    Raises `ArgumentsInvalid`, which says what an outline looks like.
     """
     if isinstance(given, str):
-        text = given.strip()
-        if not text.startswith(("{", "[")):
-            return _of_base64(text)
         try:
-            given = json.loads(text)
+            given = json.loads(given)
         except (ValueError, RecursionError) as error:
             raise _invalid(f"is no JSON: {error}") from None
     if isinstance(given, Mapping):
@@ -247,93 +212,5 @@ def _invalid(what: str) -> ArgumentsInvalid:
         f"The argument 'workflow' {what}",
         pointer="/workflow",
         tool="check_workflow",
-        fix=f"It must be an outline, such as {_SAMPLE}, or a .knwf file in base64.",
+        fix=f"It must be an outline, such as {_SAMPLE}.",
     )
-
-
-def _of_base64(text: str) -> Outline:
-    # Also from a data URL.
-    plain = text.partition("base64,")[2] or text
-    # Judged by the length of the base64, before anything is decoded.
-    if len(plain) > MOST_BYTES * 4 // 3 + 4:
-        what = f"is a file of more than {MOST_BYTES >> 20} MiB, which is not allowed: export it without data"
-        raise _invalid(what)
-    try:
-        data = base64.b64decode("".join(plain.split()), validate=True)
-    except (binascii.Error, ValueError):
-        raise _invalid(f"is {text[:60]!r}, which is neither an object nor a file") from None
-    try:
-        return outline_of(read_workflow(io.BytesIO(data), limits=_LIMITS))
-    except KnwfError as error:
-        raise _invalid(f"is a file that cannot be read: {error}") from None
-
-
-# -- saved by KNIME -----------------------------------------------------------------------------------------
-
-
-def saved_outline(path: str | os.PathLike[str]) -> Outline:
-    """The outline of a workflow archive. Raises `KnwfError` if it cannot be read."""
-    return outline_of(read_workflow(path))
-
-
-def outline_of(workflow: Workflow, depth: int = 0) -> Outline:
-    nodes = tuple(_saved_node(workflow, node, depth) for node in workflow.nodes)
-    notes = [str(problem) for problem in workflow.problems if problem.where in ("workflow.knime", "archive")]
-    return Outline(
-        nodes=nodes,
-        connections=tuple(map(_saved_connection, workflow.connections)),
-        has_own_ports=True,  # a file may also be the template of a metanode
-        notes=tuple(notes),
-    )
-
-
-def _saved_connection(line: Connection) -> OutlineConnection:
-    return _line(str(line.source), line.source_port, str(line.destination), line.destination_port)
-
-
-def _saved_node(workflow: Workflow, node: Node, depth: int) -> OutlineNode:
-    plain = OutlineNode(id=str(node.id), name=node.name, reference=None, is_saved=True)
-    if isinstance(node, OtherNode):
-        folder = node.settings_file.rpartition("/")[0]
-        if node.settings_file.endswith(_CLOSED) or f"{folder}/workflow.knime{_CLOSED}" in workflow.files:
-            return replace(plain, is_closed=True)
-        if node.kind == "broken":
-            return replace(plain, problem=node.problem or "it is broken")
-        if depth >= _DEEPEST:
-            return plain
-        try:
-            return replace(plain, inside=outline_of(read_inside(workflow, node), depth + 1))
-        except KnwfError as error:
-            return replace(plain, problem=str(error))
-    if node.factory in (COMPONENT_INPUT_FACTORY, COMPONENT_OUTPUT_FACTORY):
-        return plain  # stands for the component's own ports
-    return replace(
-        plain,
-        reference={"id": _catalogue_id(node)},
-        settings=None if node.model is None else {"model": _tree(node.model), "variables": _controls(node)},
-        outputs=node.outputs,
-    )
-
-
-def _catalogue_id(node: NativeNode) -> str:
-    """The id of the kind of node: its factory, and for nodes of Python extensions what they are there."""
-    if node.factory == PYTHON_FACTORY and node.extension_id and node.node_id:
-        return f"{node.extension_id}.{node.node_id}"
-    return node.factory
-
-
-def _controls(node: NativeNode) -> dict[str, Any]:
-    """The settings that flow variables control, in KNIME's form."""
-    tree: dict[str, Any] = {}
-    for control in node.variables:
-        place = tree
-        for key in control.path[:-1]:
-            place = place.setdefault(key, {})
-        place[control.path[-1]] = {"used_variable": control.used}
-    return {"tree": tree}
-
-
-def _tree(config: Config) -> dict[str, Any]:
-    return {
-        child.key: _tree(child) if isinstance(child, Config) else child.value for child in config.children
-    }

@@ -25,7 +25,7 @@ MAY_IMPORT = {
     "agents": {"types", "client", "audit", "runs", "knwf", "tools"},
     "headless": {"types", "audit", "runs", "knwf"},
     "graph": {"types", "client", "audit", "runs", "yaml_text", "web", "stdio"},
-    "knowledge": {"types", "knwf", "yaml_text", "web", "stdio"},
+    "knowledge": {"types", "yaml_text", "web", "stdio"},
     "cli": {
         "types",
         "client",

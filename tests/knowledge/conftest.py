@@ -25,7 +25,7 @@ META = {
 }
 TOOL_NAMES = [
     *("get_node_types", "get_node_details", "search_nodes", "find_compatible", "check_configuration"),
-    *("check_workflow", "get_examples"),
+    "check_workflow",
 ]
 
 

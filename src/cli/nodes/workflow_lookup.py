@@ -1,4 +1,4 @@
-"""``knime-mcp nodes check-workflow`` and ``examples``: whole workflows against the catalogue."""
+"""``knime-mcp nodes check-workflow``: whole workflows against the catalogue."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from ...types.texts import counted
-from ..command_errors import CommandError, ExitCode, reports_errors
+from ..command_errors import ExitCode, reports_errors
 from ..terminal import note, print_json, say
 from .node_catalogue import CatalogueOption, open_catalogue, tell_origin
 
 if TYPE_CHECKING:
     from ...knowledge.outline_check import WorkflowCheck
-    from ...knowledge.workflow_outline import Outline
 
 _SHOWN: Final = 20
 
@@ -24,7 +23,7 @@ def check_workflow(
     file: Annotated[
         Path,
         typer.Argument(
-            metavar="FILE", exists=True, dir_okay=False, help="A workflow (.knwf), or its outline as JSON."
+            metavar="FILE", exists=True, dir_okay=False, help="The outline of a workflow, as JSON."
         ),
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole answer as JSON.")] = False,
@@ -39,8 +38,9 @@ def check_workflow(
     """
     from ...knowledge.node_service import workflow_check_as_json
     from ...knowledge.outline_check import check_workflow as check_outline
+    from ...knowledge.workflow_outline import read_outline
 
-    outline = _outline(file)
+    outline = read_outline(file.read_text("utf-8", "replace"))
     with open_catalogue(catalogue) as opened, opened.reading() as reader:
         check = check_outline(reader, outline)
         if as_json:
@@ -49,20 +49,6 @@ def check_workflow(
             _tell(check)
             tell_origin(reader.origin)
     return ExitCode.FAILED if check.valid is False else ExitCode.OK
-
-
-def _outline(file: Path) -> Outline:
-    from ...knowledge.workflow_outline import read_outline, saved_outline
-    from ...knwf import KnwfError
-
-    data = file.read_bytes()
-    # By the content, as outlines come with all kinds of endings.
-    if data[:1].isspace() or data[:1] in (b"{", b"["):
-        return read_outline(data.decode("utf-8", "replace"))
-    try:
-        return saved_outline(file)
-    except KnwfError as error:
-        raise CommandError(f"{file} is neither a workflow nor an outline: {error}") from None
 
 
 def _tell(check: WorkflowCheck) -> None:
@@ -84,28 +70,3 @@ def _tell(check: WorkflowCheck) -> None:
         f" {counted(len(check.findings) - wrong, 'warning')}",
         "bold",
     )
-
-
-@reports_errors
-def examples(
-    words: Annotated[
-        list[str] | None, typer.Argument(metavar="[WORDS]", help="What the workflow should do.")
-    ] = None,
-    most: Annotated[int, typer.Option("--max", "-n", min=1, max=100, help="How many to print.")] = 1,
-) -> ExitCode:
-    """Print small workflows for common tasks as outlines; without words, name all of them.
-
-    Example: knime-mcp nodes examples join two tables
-    """
-    from ...knowledge.workflow_examples import examples_for, workflow_examples
-
-    if not words:
-        for entry in workflow_examples():
-            say(f"{entry.name:22} {entry.title}")
-        return ExitCode.OK
-    found = examples_for(" ".join(words))[:most]
-    for entry in found:
-        print_json({"name": entry.name, "title": entry.title, **entry.outline})
-    if not found:
-        note("Nothing was found. Without words all are named.")
-    return ExitCode.OK if found else ExitCode.FAILED

@@ -155,7 +155,6 @@ def _parameter(entry: Mapping[str, Any]) -> NodeParameter:
         min=entry.get("min"),
         max=entry.get("max"),
         advanced="h" in entry,
-        always_saved="q" in entry,
         label=_EARLIER if "r" in entry else "",
     )
 
