@@ -112,7 +112,7 @@ class ToolCalls:
             if watch is not None and watch.serves(conversation):
                 return
             settings = self._settings
-            self._watch = ToolsWatch(conversation, settings.requests, settings.limits, self.listings.changed)
+            self._watch = ToolsWatch(conversation, settings.requests, self.listings.changed)
             self._watch.start()
         if watch is not None:
             watch.close()
@@ -148,7 +148,7 @@ class ToolCalls:
                 break
             except ServerError as error:
                 rounds += 1  # it was not carried out, and may be now
-                if rounds > self._limits.input_rounds or not self._pages_opened(error, wait):
+                if rounds > self._limits.input_rounds or not self._pages_opened(error):
                     raise self._explained(error, name) from None
         with _after_an_answer():
             result = CallToolResult.from_raw(raw, null_is_absent=self._is_legacy())
@@ -184,7 +184,7 @@ class ToolCalls:
             return call_as_task(send, params, wait, on_progress)
         return self._last_round(raw, send, "tools/call", params, wait, on_progress)
 
-    def _pages_opened(self, error: ServerError, wait: Wait) -> bool:
+    def _pages_opened(self, error: ServerError) -> bool:
         """Whether a person has opened all pages without which the server makes no call.
 
         https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation: URL Elicitation Required.
@@ -194,10 +194,7 @@ class ToolCalls:
             return False
         pages = [{**messages.as_object(page), "mode": "url"} for page in wanted]
         answers = (self._settings.requests.answer("elicitation/create", page) for page in pages)
-        # Processor time is limited because of hostile messages; what our own side spends on an answer is no
-        # fault of the server.
-        with wait.unmeasured():
-            return all(isinstance(answer, dict) and answer.get("action") == "accept" for answer in answers)
+        return all(isinstance(answer, dict) and answer.get("action") == "accept" for answer in answers)
 
     def _turns_out_a_task(self, name: str, wait: Wait) -> bool:
         """Whether a tool that was not listed before turns out to run as a task only."""
@@ -247,8 +244,7 @@ class ToolCalls:
         """The parts to add when a call is repeated after an ``input_required`` result."""
         extra: dict[str, Any] = {}
         if wanted := messages.as_object(raw.get("inputRequests")):
-            with wait.unmeasured():
-                extra["inputResponses"] = answer_inputs(self._settings.requests, wanted)
+            extra["inputResponses"] = answer_inputs(self._settings.requests, wanted)
         else:
             wait.sleep(_PAUSES[min(rounds, len(_PAUSES) - 1)])
         if "requestState" in raw:

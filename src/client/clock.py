@@ -5,7 +5,6 @@ next check of the cancel button, whichever comes first. So every wait is bounded
 thread per call.
 """
 
-import math
 import random
 import threading
 import time
@@ -14,14 +13,13 @@ from contextlib import contextmanager
 from typing import Final, Protocol, TypeVar
 
 from ..types.errors import Canceled, ClockKind, MCPError, TimedOut
-from .limits import LISTENING, Timeouts, exceeded
+from .limits import LISTENING, Timeouts
 
 POLL_SECONDS: Final = 0.2
 """Seconds between checks of the cancel button while waiting; KNIME expects at most 0.5 s."""
 
 # A cancel or a close must not itself wait: it is a courtesy to the server, which may be what hangs.
 FAREWELL: Final = Timeouts(connect=1.0, idle=1.0, total=1.0)
-_FORGIVEN: Final = 0.01  # of processor time, for each second: listening to a quiet stream takes some, too
 _EPSILON: Final = 0.001  # a timeout of 0 would mean for sockets not to wait at all
 _ATTEMPTS: Final = 2  # of a listener, in a row without a message
 _STOOD_SECONDS: Final = 10.0  # a longer attempt is no failure: proxies cut quiet streams after a while
@@ -67,23 +65,19 @@ class StoppableClock:
 class Wait:
     """The deadlines and the cancel of one call or other piece of work.
 
-    Used by one thread only; others may call `reset_idle`, `hurry` and `restart_cpu`. An exception in
+    Used by one thread only; others may call `reset_idle` and `hurry`. An exception in
     `is_canceled`, which is called at least every 0.5 s, ends the wait. `opening` is the number of the
     client's opening in which the work began; work of an earlier one is over. The deadlines are times of the
-    ``clock``; `cpu_seconds` is processor time of the thread.
+    ``clock``.
 
-    All that blocks raises `TimedOut` when a clock has run out, `Canceled` when the person asked to stop, and
-    `ResultTooLarge` when the messages took too much processor time.
+    All that blocks raises `TimedOut` when a clock has run out, and `Canceled` when the person asked to stop.
     """
 
     __slots__ = (
         "_clock",
         "_connect_at",
-        "_cpu_seconds",
-        "_cpu_until",
         "_idle_at",
         "_is_canceled",
-        "_looked_at",
         "_next_look",
         "_total_at",
         "opening",
@@ -99,7 +93,6 @@ class Wait:
         is_canceled: IsCanceled | None = None,
         opening: int = 0,
         clock: Callable[[], float] = time.monotonic,
-        cpu_seconds: float = math.inf,
     ) -> None:
         self._clock = clock
         now = clock()
@@ -113,9 +106,6 @@ class Wait:
         # The caller's cancel button is looked at by the real clock,
         # even while the call's own clock stands still.
         self._next_look = time.monotonic()
-        self._looked_at = now
-        self._cpu_seconds = cpu_seconds
-        self._cpu_until = math.inf  # as the thread counts; from the first look on
 
     def narrowed(self, *, idle: float) -> "Wait":
         """A copy of the wait with a shorter idle clock, which starts now."""
@@ -128,7 +118,6 @@ class Wait:
             is_canceled=self._is_canceled,
             opening=self.opening,
             clock=self._clock,
-            cpu_seconds=self._cpu_seconds,
         )
 
     def farewell(self) -> "Wait":
@@ -171,29 +160,6 @@ class Wait:
         self._next_look = time.monotonic() + POLL_SECONDS
         if self.is_over():
             raise Canceled("Canceled")
-        if self._cpu_seconds == math.inf:
-            return
-        spent, now = time.thread_time(), self._clock()
-        forgiven, self._looked_at = _FORGIVEN * (now - self._looked_at), now
-        # Set at the first look and not before: `thread_time` counts for the thread, which has worked on
-        # other things before this call.
-        self._cpu_until = min(self._cpu_until + forgiven, spent + self._cpu_seconds)
-        if spent > self._cpu_until:
-            what = f"The server's messages took more than {self._cpu_seconds:g} s of processor time"
-            raise exceeded("cpu_seconds", round(self._cpu_seconds), what)
-
-    def restart_cpu(self) -> None:
-        """The processor time counts from the next look on, as what comes is for another call."""
-        self._cpu_until = math.inf
-
-    @contextmanager
-    def unmeasured(self) -> Generator[None]:
-        """A context whose processor time is not the server's, as somebody's answer is made there."""
-        before = time.thread_time()
-        try:
-            yield
-        finally:
-            self._cpu_until += time.thread_time() - before
 
     def slice(self) -> float:
         """The seconds to block at most before the next check of clocks and cancel; always positive."""
@@ -288,9 +254,9 @@ class Interruptible(Protocol):
 class ServerListener:
     """Base of threads that wait for what a server sends unasked, in one attempt after the other."""
 
-    def __init__(self, name: str, cpu_seconds: float) -> None:
+    def __init__(self, name: str) -> None:
         self._stopped = threading.Event()
-        self._wait = Wait(LISTENING, is_canceled=self._stopped.is_set, cpu_seconds=cpu_seconds)
+        self._wait = Wait(LISTENING, is_canceled=self._stopped.is_set)
         self._lock = threading.Lock()
         self._exchange: Interruptible | None = None
         self._failures = 0

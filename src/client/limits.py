@@ -59,7 +59,6 @@ class Limits:
         schema_bytes: JSON text of one schema that is compiled for validation, and of a tool's definition.
         schema_depth: Levels of nesting of such a schema.
         schema_expansion: Estimated steps of validating one value, in addition to 200 for each of its parts.
-        cpu_seconds: Processor time of one call: reading, decoding and checking what the server sends.
         redirects: Redirects followed for one request (same origin only).
         attempts: Attempts of a request that may be repeated safely.
         input_rounds: Rounds of ``input_required`` for one call.
@@ -77,7 +76,6 @@ class Limits:
     schema_bytes: int = 2 * _MIB
     schema_depth: int = 64
     schema_expansion: int = 100_000
-    cpu_seconds: int = 30
     redirects: int = 5
     attempts: int = 3
     input_rounds: int = 10

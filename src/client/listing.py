@@ -17,7 +17,7 @@ from ..types.errors import ConnectError, MCPError, ProtocolError, ResultTooLarge
 from ..types.texts import collector_paused, counted, shortened
 from .clock import ServerListener, Wait
 from .conversation import CallInbox, ConnectSettings, Conversation
-from .limits import Limits, exceeded
+from .limits import exceeded
 from .protocol.messages import (
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
@@ -292,10 +292,9 @@ class ToolsWatch(ServerListener):
         self,
         conversation: Conversation,
         requests: ServerRequests,
-        limits: Limits,
         on_changed: Callable[[], None],
     ) -> None:
-        super().__init__("knime-mcp-watch", limits.cpu_seconds)
+        super().__init__("knime-mcp-watch")
         self._conversation = conversation
         self._requests = requests
         self._on_changed = on_changed

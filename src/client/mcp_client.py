@@ -447,7 +447,6 @@ class MCPClient:
             is_canceled=is_over,
             opening=opening,
             clock=self._clock,
-            cpu_seconds=self._limits.cpu_seconds,
         )
 
     def _asked(self, answerer: Answerer, params: Mapping[str, Any]) -> dict[str, Any] | RpcError:

@@ -178,8 +178,7 @@ def _answer(
     }
     if not wanted:
         return
-    with wait.unmeasured():
-        responses = answer_inputs(requests, wanted)
+    responses = answer_inputs(requests, wanted)
     # Not repeatable, as an answer must not be given twice.
     send("tasks/update", {"taskId": task_id, "inputResponses": responses}, wait, repeatable=False)
     answered.update(responses)

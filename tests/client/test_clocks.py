@@ -11,13 +11,11 @@ import h11
 import pytest
 
 from knime_mcp.client.clock import Wait, backoff
-from knime_mcp.client.limits import LISTENING
 from knime_mcp.client.protocol.outcomes import Moment
-from knime_mcp.client.transports import http_channel
 from knime_mcp.client.transports.base import Delivery
 from knime_mcp.client.transports.connections import Connections, HttpConnection
-from knime_mcp.tools import Limits, MCPClient, Timeouts
-from knime_mcp.types.errors import Canceled, ConnectError, ProtocolError, ResultTooLarge, TimedOut
+from knime_mcp.tools import MCPClient, Timeouts
+from knime_mcp.types.errors import Canceled, ConnectError, TimedOut
 from tests.support.scripted_server import (
     Part,
     ScriptedServer,
@@ -57,73 +55,6 @@ def test_silence_ends_at_the_idle_clock(era, stall):
         assert caught.value.tool == "echo"
         assert server.disconnected.wait(30)
         _assert_told(server, era)
-
-
-@pytest.mark.parametrize(
-    "endless",
-    [
-        stream(*[event(notification("notifications/message", data="x")) * 1000] * 90),
-        [HALF_A_REPLY_IN_CHUNKS, *[b"1\r\nx\r\n" * 10_000] * 300],
-    ],
-    ids=["messages", "chunks of one byte"],
-)
-def test_the_processor_time_of_a_call_is_limited(endless):
-    with (
-        ScriptedServer(modern(tools__call=endless)) as server,
-        MCPClient(server.url, limits=Limits(cpu_seconds=0.05)) as client,
-        pytest.raises(ResultTooLarge, match=r"took more than 0\.05 s of processor time"),
-    ):
-        client.call_tool("echo")
-
-
-def test_processor_time_of_somebody_s_answer_does_not_count():
-    wait = Wait(Timeouts(), cpu_seconds=0.05)
-    wait.look()
-    with wait.unmeasured():
-        until_processor_time(0.2)
-    wait.look()
-    until_processor_time(0.2)
-    with pytest.raises(ResultTooLarge):
-        wait.look()
-
-
-def test_processor_time_is_forgiven_with_time():
-    """A stream that is listened to for days takes more of it than a call may."""
-    now = [0.0]
-    wait = Wait(Timeouts(total=1e9, idle=1e9), clock=lambda: now[0], cpu_seconds=0.3)
-    for _ in range(3):
-        wait.look()
-        until_processor_time(0.2)
-        now[0] += 3600
-    wait.look()
-    until_processor_time(0.4)
-    with pytest.raises(ResultTooLarge):
-        wait.look()
-
-
-def test_keep_alives_end_no_stream_that_stays_open_for_days(monkeypatch):
-    monkeypatch.setattr(http_channel, "_TINY_CHUNKS", 100)
-    now = [0.0]
-    wait = Wait(LISTENING, clock=lambda: now[0])
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        theirs.sendall(HALF_A_REPLY_IN_CHUNKS + b"8\r\n: ping\n\n\r\n" * 500)
-        connection = HttpConnection(ours)
-        connection.send(_request(0), b"", wait, Delivery())
-        status, headers, _ = connection.receive(wait)
-        chunks = http_channel.Reply(
-            connection, status, headers, wait, Limits(), lambda: None, threading.Lock()
-        ).chunks()
-        for _ in itertools.islice(chunks, 300):
-            now[0] += 60
-        with pytest.raises(ProtocolError, match="more than 100 chunks"):
-            list(chunks)  # all at once
-
-
-def until_processor_time(seconds):
-    end = time.thread_time() + seconds
-    while time.thread_time() < end:
-        pass
 
 
 @STALLS

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from knime_mcp.tools import Limits, MCPClient, Timeouts
+from knime_mcp.tools import MCPClient, Timeouts
 from knime_mcp.types.errors import Canceled, OutcomeUnknown, ProtocolError, ServerError, TimedOut
 from tests.support.scripted_server import ScriptedServer, modern, rpc, rpc_error, text
 
@@ -132,21 +132,6 @@ def test_what_a_task_asks_is_answered_once():
         {"other": answer},
     ]
     assert all(update.headers["mcp-name"] == "t/1" for update in server.named("tasks/update"))
-
-
-def test_the_processor_time_of_an_answer_to_a_task_does_not_count():
-    def answer(_):
-        end = time.thread_time() + 0.8
-        while time.thread_time() < end:
-            pass
-        return {"action": "decline"}
-
-    asked = task("input_required", inputRequests={"name": QUESTION})
-    with (
-        ScriptedServer(script(asked, task("completed", result=text("hello")))) as server,
-        MCPClient(server.url, elicitation=answer, limits=Limits(cpu_seconds=0.5)) as client,
-    ):
-        assert client.call_tool("research").text == "hello"
 
 
 def test_what_nobody_can_answer_ends_the_task():

@@ -22,6 +22,7 @@ _MEDIA_TYPE: Final = {"content-type": "text/event-stream; charset=utf-8"}
 _LARGE_EVENT: Final = 16 * 1024
 _PIECE: Final = 64 * 1024
 _KEPT: Final = 8192  # bytes kept at the beginning and at the end of an event that is too large
+_MOST_DROPPED: Final = 256 * 1024 * 1024  # of an event beyond a limit: it may have no end
 _LIKE_MESSAGES: Final = (b"{", b"[{", b"[[")
 _logger = logging.getLogger(__name__)
 
@@ -61,7 +62,7 @@ def iter_events(
 
     Against the standard, a complete last event counts without its blank line, which some servers forget.
     `on_growth` is called with the size when a chunk made a large event larger. With `goes_on`, an event
-    beyond a limit is `Event.refused`, and the stream goes on.
+    beyond a limit is `Event.refused`, and the stream goes on if the event ends.
     """
     import httpx  # here, as HTTP takes most of the time of importing the client
     from httpx_sse import EventSource
@@ -110,6 +111,7 @@ class _BoundedEvents:
         self._arriving = bytearray()
         self._counter = ValueCounter(values)
         self._error: ResultTooLarge | None = None  # of the arriving event
+        self._dropped = 0  # bytes of it
         self.refused: ResultTooLarge | None = None  # why the event that was passed on lacks its middle part
         self.is_cut = False  # the last event has no blank line
 
@@ -142,6 +144,7 @@ class _BoundedEvents:
         elif not _HAS_EFFECT.search(event):
             event = b""  # hundreds of thousands would cost their reader seconds
         self.refused, self._error, self._start = self._error, None, b""
+        self._dropped = 0
         self._counter = ValueCounter(self._values)
         return (event[at : at + _PIECE] for at in range(0, len(event), _PIECE))
 
@@ -154,9 +157,12 @@ class _BoundedEvents:
                 if not self._goes_on:
                     raise
                 self._error, self._start = error, bytes(event[:_KEPT])
-        # Nothing of its middle is used any more, and it may have no end.
+        # Nothing of its middle is used any more.
         if self._error is not None and event is self._arriving:
+            self._dropped += max(0, len(event) - _KEPT)
             del self._arriving[:-_KEPT]
+            if self._dropped > _MOST_DROPPED:
+                raise self._error
 
     def _check(self, event: bytes | bytearray) -> None:
         if self._passed + len(event) > self._limit:

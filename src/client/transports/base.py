@@ -16,9 +16,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from ...types.errors import ConnectError, ConnectPhase, MCPError, ResultTooLarge, SessionLost
+from ...types.errors import ConnectError, ConnectPhase, MCPError, SessionLost
 from ..clock import Wait
-from ..limits import LISTENING, Limits, Timeouts, exceeded
+from ..limits import Limits, Timeouts, exceeded
 from ..protocol.messages import (
     METHOD_NOT_FOUND,
     Answer,
@@ -217,8 +217,7 @@ class PendingCalls:
     """All calls that wait on one stream. Safe for use by many threads at once.
 
     The inbox gets every notification, and answers the server's requests; `answer` sends such an answer, in
-    any thread. The `limits` bound what is taken that is no reply while calls wait: how much of it, and the
-    processor time of the thread that reads it.
+    any thread. The `limits` bound how much is taken that is no reply while calls wait.
     """
 
     def __init__(
@@ -230,7 +229,6 @@ class PendingCalls:
         self._inbox = inbox
         self._limits = limits
         self._others = 0  # since a call began or ended
-        self.reading = Wait(LISTENING, cpu_seconds=limits.cpu_seconds)  # in the thread that reads for all
         self._answer = answer
         self._calls: dict[int, Pending] = {}
         self._lock = threading.Lock()
@@ -245,7 +243,7 @@ class PendingCalls:
             if self.ended is not None:
                 raise self.ended.at()
             self._calls[call_id] = pending
-            self._begin()
+            self._others = 0
 
     def remove(self, call_id: int) -> None:
         with self._lock:
@@ -294,27 +292,13 @@ class PendingCalls:
         for pending in lost:
             pending.finish(error=error)
 
-    def _begin(self) -> None:
-        """A call begins or ends: what is no reply counts from here on."""
-        self._others = 0
-        self.reading.restart_cpu()
-
     def count_other(self, weight: int = 1) -> None:
         """Counts what is no reply; too much of it while calls wait ends the stream, as it may go on."""
         self._others += weight
-        self.look()
-
-    def look(self) -> None:
-        """Ends the stream if calls wait and what arrived is beyond the limits."""
-        if not self._calls:
-            return
-        try:
-            if self._others > self._limits.events:
-                what = f"The server sent {self._others:,} messages or lines, and no reply"
-                raise exceeded("events", self._limits.events, what)
-            self.reading.look()
-        except ResultTooLarge as error:
-            self.end(error, SessionLost(error.what, fix="Call again: a new session begins"))
+        if self._calls and self._others > self._limits.events:
+            what = f"The server sent {self._others:,} messages or lines, and no reply"
+            afterwards = SessionLost(what, fix="Call again: a new session begins")
+            self.end(exceeded("events", self._limits.events, what), afterwards)
 
     def adopt(self, version: str) -> None:
         """Sets the negotiated revision. In the modern era servers send no requests and get no answers."""
@@ -326,7 +310,7 @@ class PendingCalls:
         if is_response(message):
             pending = self._claim(message)
             if pending is not None:
-                self._begin()
+                self._others = 0
                 pending.finish(message=message, body=body)
             return
         self.count_other(QUESTION if "id" in message else 1)

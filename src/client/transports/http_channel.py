@@ -57,12 +57,6 @@ _BOM: Final = b"\xef\xbb\xbf"
 _BLANKS: Final = b" \t\r\n" + _BOM
 _CUT_OFF: Final = "peer closed connection"  # in h11's words
 _GZIP: Final = b"\x1f"
-_COMPRESSED: Final = 1024 * 1024
-"""Bytes of a compressed reply beside eight for each of its content: what holds nothing has no other limit."""
-_TINY: Final = 16  # bytes of a chunk
-_TINY_CHUNKS: Final = 200_000
-"""Of one reply in an hour: each costs time, whatever it holds. An open stream may be kept alive by them."""
-_HOUR: Final = 3600.0
 _DECODED_AT_ONCE: Final = 64 * 1024
 _ERROR_BODY_BYTES: Final = 64 * 1024
 _EXCERPT: Final = 120
@@ -438,17 +432,9 @@ class Reply:
             yield chunk
 
     def _raw(self) -> Iterator[bytes]:
-        tiny, since = 0, self._wait.now
         try:
             while (chunk := self._connection.chunk(self._wait)) is not None:
                 self._wire += len(chunk)
-                tiny += len(chunk) < _TINY
-                if tiny > _TINY_CHUNKS and self._wait.now - since > _HOUR:
-                    tiny, since = 0, self._wait.now
-                elif tiny > _TINY_CHUNKS:
-                    raise ProtocolError(
-                        f"The server's reply has more than {_TINY_CHUNKS:,} chunks of less than {_TINY} bytes"
-                    )
                 yield chunk
         except BrokenConnection as error:
             self._wait.look()  # raises if the connection ended because of a cancel
@@ -570,14 +556,8 @@ def _decompressed(chunks: Iterable[bytes], encoding: str) -> Iterator[bytes]:
     """
     decoder = zlib.decompressobj(47)  # 47 detects gzip or zlib by the header
     raw_deflate_possible = encoding == "deflate"
-    taken = given = 0
     try:
         for chunk in chunks:
-            taken += len(chunk)
-            if taken > _COMPRESSED + 8 * given:
-                raise ProtocolError(
-                    f"The server's compressed reply has {taken:,} bytes for {given:,} of content"
-                )
             data = chunk
             while data:
                 if decoder.eof:
@@ -594,7 +574,6 @@ def _decompressed(chunks: Iterable[bytes], encoding: str) -> Iterator[bytes]:
                     out = decoder.decompress(data, _DECODED_AT_ONCE)
                 raw_deflate_possible = False
                 if out:
-                    given += len(out)
                     yield out
                 data = decoder.unused_data or decoder.unconsumed_tail
         # What the bound has held back; `flush` would give all of it at once.

@@ -12,7 +12,7 @@ from typing import Final
 
 from ...types.errors import ConnectError, MCPError, ProtocolError, ResultTooLarge, SessionLost, TimedOut
 from ..clock import Wait
-from ..limits import Limits
+from ..limits import LISTENING, Limits
 from ..network import origin_of, resolved
 from ..protocol.events import Event, iter_events, read_event
 from ..protocol.messages import Answer, Refusal, Response
@@ -74,7 +74,7 @@ class LegacySse(Transport):
                 error.what = f"No event within {wait.timeouts.connect:g} s; a proxy may hold the stream back"
             raise
         self._reply = reply
-        reply.outlive_call(self._calls.reading)
+        reply.outlive_call(Wait(LISTENING))
         threading.Thread(target=self._read, args=(events,), name="knime-mcp-sse", daemon=True).start()
         return None
 

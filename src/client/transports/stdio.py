@@ -240,7 +240,6 @@ class _Stream:
     def growing(self, line: bytearray) -> bool:
         self._is_alive.set()
         self.calls.heard()
-        self.calls.look()
         try:
             self._bound(line)
             self._counter.check(line)

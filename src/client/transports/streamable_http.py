@@ -116,7 +116,6 @@ class StreamableHttp(Transport):
         if not _has_id(session):
             return self._exchange(call, session, wait, inbox)
         self._listening[call.id] = inbox
-        self._restart_cpu()
         try:
             if not self._is_heard:
                 self._await_stream(call, wait)
@@ -127,7 +126,6 @@ class StreamableHttp(Transport):
             raise
         finally:
             del self._listening[call.id]
-            self._restart_cpu()
         if self._stream is None and isinstance(answer, Response):
             self._open_stream(_AFTER_THE_FIRST_REPLY)
         return answer
@@ -341,10 +339,6 @@ class StreamableHttp(Transport):
                 raise
         return None
 
-    def _restart_cpu(self) -> None:
-        if self._stream is not None:
-            self._stream.restart_cpu()
-
     def _hear(self, message: Message) -> None:
         """Handles a message on the server's stream. Every call gets notifications; progress has a token."""
         self._deliver(message, self._inbox, *self._listening.values())
@@ -403,7 +397,7 @@ class ServerStream(ServerListener):
         *,
         delay: float = 0.0,
     ) -> None:
-        super().__init__("knime-mcp-listen", limits.cpu_seconds)
+        super().__init__("knime-mcp-listen")
         self._channel = channel
         self._session = session
         self._limit = min(limits.event_bytes, limits.result_bytes)
@@ -424,9 +418,6 @@ class ServerStream(ServerListener):
     def stop(self) -> None:
         super().stop()
         self._wanted.set()
-
-    def restart_cpu(self) -> None:
-        self._wait.restart_cpu()
 
     def _run(self) -> None:
         try:

@@ -4,6 +4,7 @@ import threading
 
 import pytest
 
+from knime_mcp.client.protocol import events
 from knime_mcp.tools import Limits, MCPClient, Progress, Timeouts
 from knime_mcp.types.errors import Canceled, ResultTooLarge, SessionLost, TimedOut
 from tests.support.scripted_server import (
@@ -215,7 +216,9 @@ def test_cancel_and_timeout_are_told_in_both_eras(error, discovered):
         assert note.params["requestId"] == server.named("tools/call")[0].json["id"]
 
 
-def test_an_event_without_end_in_chunks_of_one_byte_ends_the_session():
+def test_an_event_without_end_in_chunks_of_one_byte_ends_the_session(monkeypatch):
+    monkeypatch.setattr(events, "_MOST_DROPPED", 50_000)
+
     def flood(_request):
         server.push(b"data: ")
         for _ in range(100_000):
@@ -223,9 +226,9 @@ def test_an_event_without_end_in_chunks_of_one_byte_ends_the_session():
 
     with (
         SseServer({"tools/call": flood}) as server,
-        MCPClient(server.url, limits=Limits(cpu_seconds=0.2), timeouts=Timeouts(idle=30)) as client,
+        MCPClient(server.url, limits=Limits(event_bytes=10_000), timeouts=Timeouts(idle=30)) as client,
     ):
-        with pytest.raises(ResultTooLarge, match=r"more than 0\.2 s of processor time"):
+        with pytest.raises(ResultTooLarge, match="an event of more than 10000 bytes"):
             client.call_tool("echo")
         server.results["tools/call"] = text("hi")
         assert client.call_tool("echo").text == "hi"

@@ -4,10 +4,10 @@ import pytest
 
 from knime_mcp.client.clock import Wait
 from knime_mcp.client.conversation import CallInbox
-from knime_mcp.client.limits import Limits, Timeouts
+from knime_mcp.client.limits import Timeouts
 from knime_mcp.client.protocol.negotiation import ServerRequests
 from knime_mcp.client.transports.base import Pending, PendingCalls
-from knime_mcp.types.errors import ResultTooLarge, SessionLost
+from knime_mcp.types.errors import SessionLost
 
 pytestmark = pytest.mark.quick
 
@@ -78,15 +78,3 @@ def test_what_is_there_already_is_still_handed_out_when_nobody_can_join_any_more
     assert mine.message == {"id": 7, "result": {}}
     pending.end(SessionLost("It ended later"), SessionLost("It ended later"))
     assert pending.ended.what == "The process has ended"
-
-
-def test_a_thread_that_reads_what_is_no_reply_has_bounded_processor_time():
-    pending = PendingCalls(CallInbox(ServerRequests()), [].append, Limits(cpu_seconds=0))
-    call = Pending(Wait(Timeouts()), CallInbox(ServerRequests()))
-    pending.add(1, call)
-    while not call.done.is_set():
-        pending.dispatch({"jsonrpc": "2.0", "method": "notifications/message"}, b"{}")
-    assert isinstance(call.error, ResultTooLarge)
-    assert "s of processor time" in call.error.what
-    assert "KNIME_MCP_LIMITS='cpu_seconds=" in call.error.fix
-    assert isinstance(pending.ended, SessionLost)

@@ -5,6 +5,7 @@ import threading
 import pytest
 
 from knime_mcp.client.limits import Timeouts
+from knime_mcp.client.protocol import events
 from knime_mcp.tools import Limits, MCPClient
 from knime_mcp.types.errors import Canceled, ResultTooLarge
 from tests.client.logins import Renewing
@@ -293,9 +294,10 @@ def test_an_event_beyond_the_limit_does_not_end_the_stream():
     assert len(server.named("GET")) == 1
 
 
-def test_a_flood_on_the_stream_ends_it_and_is_the_reason_of_a_call_that_hears_nothing():
+def test_a_flood_on_the_stream_ends_it_and_is_the_reason_of_a_call_that_hears_nothing(monkeypatch):
     """An event without end in small chunks, which no message interrupts."""
-    flood = [b"14\r\nxxxxxxxxxxxxxxxxxxxx\r\n" * 10_000] * 150
+    monkeypatch.setattr(events, "_MOST_DROPPED", 50_000)
+    flood = [b"14\r\nxxxxxxxxxxxxxxxxxxxx\r\n" * 10_000] * 10
     script = legacy(
         session="s-1",
         tools__call=[rpc(text("hi")), [Part.STALL]],
@@ -303,11 +305,11 @@ def test_a_flood_on_the_stream_ends_it_and_is_the_reason_of_a_call_that_hears_no
     )
     with (
         ScriptedServer(script) as server,
-        MCPClient(server.url, limits=Limits(cpu_seconds=0.5), timeouts=Timeouts(idle=0.5)) as client,
+        MCPClient(server.url, limits=Limits(event_bytes=100_000), timeouts=Timeouts(idle=0.5)) as client,
     ):
         assert client.call_tool("echo").text == "hi"
         until(lambda: server.named("GET") and not reader_threads())
-        with pytest.raises(ResultTooLarge, match=r"more than 0\.5 s of processor time") as caught:
+        with pytest.raises(ResultTooLarge, match="an event of more than 100000 bytes") as caught:
             client.call_tool("echo")
-    assert "KNIME_MCP_LIMITS='cpu_seconds=" in caught.value.fix
+    assert "KNIME_MCP_LIMITS='event_bytes=" in caught.value.fix
     assert caught.value.tool == "echo"
