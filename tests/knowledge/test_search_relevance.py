@@ -177,6 +177,7 @@ def test_an_exact_name_or_id_is_first(subtests, ours):
             assert {first.name, first.id} & set(entry.nodes)
 
 
+@pytest.mark.long
 def test_every_name_and_id_finds_its_node_first(reader):
     for node in reader.summaries():
         assert search(reader, node.id, limit=1).hits[0].node.id == node.id
