@@ -35,7 +35,7 @@ def test_every_line_has_known_fields_only(tmp_path):
     path = tmp_path / "r.jsonl"
     with Journal(path, run="r", what={"kind": "agent"}) as journal:
         journal.note("prompt", {"row": "Row0", "text": "how many?", "history": None})
-        said = {"row": "Row0", "iteration": 1, "text": "", "calls": [], "usage": {}, "model": "other"}
+        said = {"row": "Row0", "iteration": 1, "text": "", "calls": [], "usage": {}}
         journal.note("turn", said)
         journal.sent(SentCall(key="k", plan="p", tool_name="pay"))
         journal.append(record(1, key="k"))

@@ -126,7 +126,7 @@ def test_a_client_of_2026_07_28_needs_neither_handshake_nor_the_sdk(catalogue_fi
     discovered, listed, called = (answer["result"] for answer in found[:3])
     assert discovered["supportedVersions"] == ["2026-07-28"]
     assert discovered["capabilities"] == {"tools": {"listChanged": False}}
-    assert len(listed["tools"]) == 7
+    assert len(listed["tools"]) == 6
     assert called["structuredContent"]["nodes"][0]["name"] == "Joiner"
     for result in (discovered, listed, called):
         assert result["resultType"] == "complete"
