@@ -36,7 +36,6 @@ from .verify_journal import verify_journal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
-    from concurrent.futures import Executor
     from types import TracebackType
 
 LIST: Final = "dossier.json"
@@ -191,7 +190,6 @@ class Dossier:
         self,
         anchors: Anchors,
         on_progress: Callable[[int], None] | None = None,
-        pool: Executor | None = None,
     ) -> Verification:
         """What `verify_journal` says of the journal, and what is to be said of the other members."""
         signers, others, findings = self._signers(anchors)
@@ -200,7 +198,6 @@ class Dossier:
             self.journal,
             anchors,
             on_progress=on_progress,
-            pool=pool,
             saved=self.saved,
             sealed=by if not findings else "",
         )

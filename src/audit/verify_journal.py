@@ -45,9 +45,6 @@ from .verdicts import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from concurrent.futures import Executor
-
-    from .verify_jobs import Span
 
 _MOST_NAMED: Final = 10
 
@@ -59,18 +56,12 @@ def verify_journal(
     on_progress: Callable[[int], None] | None = None,
     saved: Callable[[str], Path | None] | None = None,
     sealed: str = "",
-    pool: Executor | None = None,
 ) -> Verification:
     """See `verify.verify_file`.
 
     In a dossier, ``saved`` finds the saved files, and ``sealed`` is what covers the journal as a whole.
     """
     check = _Check(file, anchors, saved or partial(saved_file, journal=file), sealed)
-    if pool is not None:
-        from .verify_jobs import judge_pieces
-
-        judge_pieces(check, file, pool, check.heads, on_progress)
-        return check.result()
     done, last = 0, None
     for number, line in enumerate(journal_lines(file)):
         if last is not None and line.part != last.part:
@@ -221,26 +212,6 @@ class _Check:
                     self._found.add(self._chain)
                     self._anchored[line.number] = f"the given head {self._chain[:12]}…"
         return bool(follows) and is_spelled
-
-    @property
-    def heads(self) -> set[str]:
-        return {text for head in self._heads for text in head if text}
-
-    def take_span(self, span: Span) -> bool:
-        """Takes lines that are as they should be, or none of them, if they do not follow what was taken."""
-        one, last, state = span.first_call, span.last_call, self._calls.begun(span.run)
-        follows = span.before == self._chain and span.first == self._last + 1 and self._segments
-        # Whatever is out of the ordinary is left to `take`, line by line, which names it.
-        if not follows or self._format < 2 or self._next or span.run not in self._ends:
-            return False
-        if one is not None and (one.call != state.number + 1 or one.previous != state.last):
-            return False
-        if last is not None:
-            state.count += span.calls
-            state.number, state.last, state.before = last.call, last.hash, last
-        self._chain, self._last = span.chain, self._last + span.lines
-        self._in_chain += span.lines
-        return True
 
     def _check_part(self, line: JournalLine, entry: dict[str, Any]) -> None:
         """Checks that the journal's files are all there, and in their order."""

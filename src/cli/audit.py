@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from itertools import groupby, islice
 from operator import attrgetter
 from pathlib import Path
@@ -32,8 +32,6 @@ from .terminal import complain, note, one_line, print_json, say, show_table, ste
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
-    from concurrent.futures import Executor
-    from contextlib import AbstractContextManager
 
     from ..audit.record import CallRecord
     from ..audit.verdicts import Verification
@@ -66,9 +64,6 @@ def verify(
         list[Path] | None,
         typer.Option(metavar="FILE.pem", help="The root certificate of a server for time-stamps you trust."),
     ] = None,
-    jobs: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Verify a large journal with so many processes.")
-    ] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> ExitCode:
     """Verify that records of calls are complete and unchanged.
@@ -88,8 +83,8 @@ def verify(
         keys = tuple(map(PublicKey.parse, texts)) if texts else None
         roots = tuple(path.read_bytes() for path in tsa_certificate or ())
         anchors = Anchors(heads=tuple(head or ()), keys=keys, roots=roots)
-        with reading_records(), _progress(file) as progress, _pool(jobs) as pool:
-            verified = verify_file(file, head=anchors, on_progress=progress, pool=pool)
+        with reading_records(), _progress(file) as progress:
+            verified = verify_file(file, head=anchors, on_progress=progress)
     except SignatureError as error:
         raise CommandError(f"{error}.") from None
     if as_json:
@@ -122,16 +117,6 @@ def _progress(file: Path) -> Generator[Callable[[int], None] | None]:
         return
     with steps_progress() as told:
         yield lambda done: told(("MB", done // 1_000_000, total))
-
-
-def _pool(jobs: int) -> AbstractContextManager[Executor | None]:
-    if jobs == 1:
-        return nullcontext()
-    from concurrent.futures import ProcessPoolExecutor
-    from multiprocessing import get_context
-
-    # A fork would share what this process has open.
-    return ProcessPoolExecutor(jobs, mp_context=get_context("spawn"))
 
 
 def _as_json(verified: Verification) -> dict[str, Any]:
