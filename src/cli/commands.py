@@ -62,7 +62,6 @@ _COMMANDS: Final[Mapping[str, str | _Group]] = {
             "verify": "audit:verify",
             "show": "audit:show_records",
             "export": "audit:export",
-            "collect": "audit_collect:collect",
             "pack": "audit_pack:pack",
             "key": _Group(
                 "Keys that sign journals.",
