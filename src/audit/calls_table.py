@@ -112,11 +112,6 @@ def ordered_calls(file: Path) -> Iterable[CallRecord]:
     return sorted(read_calls(file), key=lambda record: (record.run, record.call))
 
 
-def is_dossier(file: Path) -> bool:
-    """Whether a file of records is an archive, see `dossier`."""
-    return file.suffix.lower() == ".zip"
-
-
 def is_journal(file: Path) -> bool:
     """Whether a file of records is a journal, not a table: JSON Lines may be either."""
     if re.fullmatch(rf"(?i:.+\{SUFFIX})\.[0-9]+", file.name):

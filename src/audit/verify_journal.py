@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -54,14 +53,9 @@ def verify_journal(
     anchors: Anchors,
     *,
     on_progress: Callable[[int], None] | None = None,
-    saved: Callable[[str], Path | None] | None = None,
-    sealed: str = "",
 ) -> Verification:
-    """See `verify.verify_file`.
-
-    In a dossier, ``saved`` finds the saved files, and ``sealed`` is what covers the journal as a whole.
-    """
-    check = _Check(file, anchors, saved or partial(saved_file, journal=file), sealed)
+    """See `verify.verify_file`."""
+    check = _Check(file, anchors)
     done, last = 0, None
     for number, line in enumerate(journal_lines(file)):
         if last is not None and line.part != last.part:
@@ -90,8 +84,6 @@ class _Check:
 
     file: Path
     anchors: Anchors
-    saved: Callable[[str], Path | None]
-    sealed: str
     findings: list[Finding] = field(default_factory=list[Finding])
     _heads: list[tuple[str, str]] = field(init=False)
     _keys: Sequence[PublicKey] = field(init=False)
@@ -298,7 +290,7 @@ class _Check:
             text = f"{place.capitalize()} names {len(files)} files, and the result had {len(blobs)}."
             self.findings.append(Finding(Verdict.ALTERED, text))
         for name, (digest, size) in zip(files, blobs, strict=False):
-            found = self.saved(name)
+            found = saved_file(name, self.file)
             if found is None:
                 self._count("not there any more, and so not checked", 1)
             elif not is_as_saved(found, digest, size):
@@ -376,8 +368,6 @@ class _Check:
         # Behind a line that does not follow, an anchor says nothing of what is before that line.
         if self._strangers or not self._segments:
             return [Cover(1, self._last, "")] if self._last else []
-        if self.sealed:
-            self._anchored.setdefault(self._last, self.sealed)
         for first, behind in zip(self._segments, [*self._segments[1:], self._last + 1], strict=True):
             for line in sorted(line for line in self._anchored if first <= line < behind):
                 covers.append(Cover(first, line, self._anchored[line]))
