@@ -11,7 +11,7 @@ import json
 import re
 from datetime import UTC, date, datetime
 from functools import lru_cache
-from itertools import groupby, islice
+from itertools import islice
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, cast
 from zoneinfo import ZoneInfo
@@ -21,7 +21,7 @@ from ..types.errors import ToolFormatError
 from ..types.texts import canonical_json, named_once
 from ..types.tool import from_json_text, to_json_text
 from .journal import SUFFIX
-from .journal_lines import JournalError, journal_parts
+from .journal_lines import JournalError
 from .journal_reading import JournalReading
 from .record import FIELDS, CallRecord, CallStatus, Link, link_of, moment_of, utc_text
 from .table_formats import TableError, TableWriter, is_device, read_table_file
@@ -110,47 +110,6 @@ def ordered_calls(file: Path) -> Iterable[CallRecord]:
     if is_journal(file):
         return journal_calls(file)
     return sorted(read_calls(file), key=lambda record: (record.run, record.call))
-
-
-def calls_as_they_began(journals: Iterable[Path]) -> Iterator[CallRecord]:
-    """The calls of several journals in the order in which they began.
-
-    In memory is where they stand, and a piece of them.
-    """
-    import pyarrow as pa
-
-    files: list[Path] = []
-    pieces: list[pa.Table] = []
-    for journal in journals:
-        found = journal_parts(journal)
-        parts = {number: len(files) + n for n, number in enumerate(found)}
-        files += found.values()
-        lines = iter(JournalReading(journal))
-        while piece := [
-            (record.started_at or "", record.run, record.call, parts[line.part], line.start)
-            for line, record in islice(lines, _PIECE)
-        ]:
-            columns = [pa.array(column) for column in zip(*piece, strict=True)]
-            pieces.append(pa.table(columns, ["at", "run", "call", "file", "start"]))
-    if not pieces:
-        return
-    order = [("at", "ascending"), ("run", "ascending"), ("call", "ascending")]
-    places = pa.concat_tables(pieces).sort_by(order).select(["file", "start"])
-    for batch in places.to_batches(max_chunksize=_PIECE):
-        wanted: list[tuple[int, int]] = [(row["file"], row["start"]) for row in batch.to_pylist()]
-        records: dict[tuple[int, int], CallRecord] = {}
-        for file, starts in groupby(sorted(wanted), key=lambda place: place[0]):
-            # In the order of the file, as jumping to and fro in large journals takes far longer.
-            with files[file].open("rb") as stream:
-                for place in starts:
-                    stream.seek(place[1])
-                    records[place] = CallRecord.from_json(json.loads(stream.readline()))
-        yield from map(records.__getitem__, wanted)
-
-
-def is_dossier(file: Path) -> bool:
-    """Whether a file of records is an archive, see `dossier`."""
-    return file.suffix.lower() == ".zip"
 
 
 def is_journal(file: Path) -> bool:

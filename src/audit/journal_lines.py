@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, cast
 
@@ -124,11 +123,6 @@ class JournalLine:
         """The line's ``chain``; for a line of format 1, which has none, the one that it would have."""
         return self.linked(previous)[1]
 
-    @property
-    def stated_chain(self) -> str | None:
-        match = _CHAINED.fullmatch(self.data)
-        return None if match is None else match[2].decode()
-
     def follows(self, previous: str) -> bool | None:
         """Returns whether the line follows the one with that ``chain``, unchanged; None without a chain."""
         return self.linked(previous)[0]
@@ -207,25 +201,19 @@ def journal_lines(path: Path) -> Iterator[JournalLine]:
     first = 1
     for part, part_path in journal_parts(path).items():
         with part_path.open("rb") as file:
-            first = yield from lines_between(file, part, first=first)
+            first = yield from _lines_in(file, part, first)
 
 
-def lines_between(
-    file: BinaryIO, part: int, start: int = 0, end: int = sys.maxsize, *, first: int = 1
-) -> Generator[JournalLine, None, int]:
-    """Yields the lines that begin in a piece of whole lines, and returns the number of the line behind it."""
-    file.seek(start)
-    number, held = first, (0, 0, b"")
+def _lines_in(file: BinaryIO, part: int, number: int) -> Generator[JournalLine, None, int]:
+    """Yields the lines of a file, the first of that number, and returns the number of the line behind it."""
+    start, held = 0, (0, 0, b"")
     for data in file:
         if not data.isspace():
             if held[2]:
                 yield _line(held, part, after=data)
             # Held back by one line, as the next one tells whether this one may be torn.
             held = (number, start, data)
-            if start >= end:
-                return number
-        # The line behind a piece is read only to look back from: it is the next piece's to count.
-        number += start < end
+        number += 1
         start += len(data)
     if held[2]:
         yield _line(held, part, after=b"")

@@ -126,14 +126,11 @@ class SigningKey:
 
     def sign(self, text: str) -> str:
         """The line of a note with the signature of its text."""
-        return f"— {self.public.name} {_text(self.public.id + self.signature(text.encode()))}\n"
-
-    def signature(self, data: bytes) -> bytes:
         needs_libraries("cryptography")
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
         key = Ed25519PrivateKey.from_private_bytes(self.private or _from_keyring(self.public))
-        return key.sign(data)
+        return f"— {self.public.name} {_text(self.public.id + key.sign(text.encode()))}\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,14 +244,6 @@ def _own_key(entry: Any) -> SigningKey:
     if private is not None and len(private) != _SEED:
         raise ValueError("a private key that is cut")
     return SigningKey(PublicKey.parse(entry["public"]), str(entry["made"]), private)
-
-
-def own_public_keys(file: Path) -> tuple[PublicKey, ...]:
-    """The keys whose signatures count where nobody names others; none if the file cannot be read."""
-    try:
-        return tuple(key.public for key in own_keys(file))
-    except SignatureError:
-        return ()
 
 
 def add_key(file: Path, name: str, made: str, *, keyring: bool) -> PublicKey:

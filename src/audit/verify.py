@@ -1,4 +1,4 @@
-"""Verifies records in files: journals and dossiers, and tables, with the rows in any order."""
+"""Verifies records in files: journals, and tables, with the rows in any order."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 
 from .calls_table import (
     COLUMNS,
-    is_dossier,
     is_journal,
     laid_out_anew,
     links_of,
@@ -36,7 +35,6 @@ from .verify_journal import verify_journal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from concurrent.futures import Executor
     from pathlib import Path
 
     import pyarrow as pa
@@ -49,21 +47,15 @@ def verify_file(
     *,
     head: str | Anchors | None = None,
     on_progress: Callable[[int], None] | None = None,
-    pool: Executor | None = None,
 ) -> Verification:
-    """Verifies a journal, a dossier, or a table in one of `table_formats.FORMATS`.
+    """Verifies a journal, or a table in one of `table_formats.FORMATS`.
 
     ``head`` is what was kept elsewhere: a head of a run, or all of `Anchors`. ``on_progress`` is
-    called with the bytes of a journal that were read; the processes of ``pool`` look at pieces of it. Raises
-    `JournalError`, `DossierError`, `TableError` or `OSError` if the file cannot be read at all.
+    called with the bytes of a journal that were read. Raises `JournalError`, `TableError` or `OSError`
+    if the file cannot be read at all.
     """
-    if is_dossier(file):
-        from .dossier import opened
-
-        with opened(file) as dossier:
-            return dossier.verified(Anchors.of(head), on_progress, pool)
     if is_journal(file):
-        return verify_journal(file, Anchors.of(head), on_progress=on_progress, pool=pool)
+        return verify_journal(file, Anchors.of(head), on_progress=on_progress)
     read = read_table_file(file)
     found = verify_table(read.table, head=head)
     if not read.disguised:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -45,9 +44,6 @@ from .verdicts import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from concurrent.futures import Executor
-
-    from .verify_jobs import Span
 
 _MOST_NAMED: Final = 10
 
@@ -57,20 +53,9 @@ def verify_journal(
     anchors: Anchors,
     *,
     on_progress: Callable[[int], None] | None = None,
-    saved: Callable[[str], Path | None] | None = None,
-    sealed: str = "",
-    pool: Executor | None = None,
 ) -> Verification:
-    """See `verify.verify_file`.
-
-    In a dossier, ``saved`` finds the saved files, and ``sealed`` is what covers the journal as a whole.
-    """
-    check = _Check(file, anchors, saved or partial(saved_file, journal=file), sealed)
-    if pool is not None:
-        from .verify_jobs import judge_pieces
-
-        judge_pieces(check, file, pool, check.heads, on_progress)
-        return check.result()
+    """See `verify.verify_file`."""
+    check = _Check(file, anchors)
     done, last = 0, None
     for number, line in enumerate(journal_lines(file)):
         if last is not None and line.part != last.part:
@@ -99,8 +84,6 @@ class _Check:
 
     file: Path
     anchors: Anchors
-    saved: Callable[[str], Path | None]
-    sealed: str
     findings: list[Finding] = field(default_factory=list[Finding])
     _heads: list[tuple[str, str]] = field(init=False)
     _keys: Sequence[PublicKey] = field(init=False)
@@ -222,26 +205,6 @@ class _Check:
                     self._anchored[line.number] = f"the given head {self._chain[:12]}…"
         return bool(follows) and is_spelled
 
-    @property
-    def heads(self) -> set[str]:
-        return {text for head in self._heads for text in head if text}
-
-    def take_span(self, span: Span) -> bool:
-        """Takes lines that are as they should be, or none of them, if they do not follow what was taken."""
-        one, last, state = span.first_call, span.last_call, self._calls.begun(span.run)
-        follows = span.before == self._chain and span.first == self._last + 1 and self._segments
-        # Whatever is out of the ordinary is left to `take`, line by line, which names it.
-        if not follows or self._format < 2 or self._next or span.run not in self._ends:
-            return False
-        if one is not None and (one.call != state.number + 1 or one.previous != state.last):
-            return False
-        if last is not None:
-            state.count += span.calls
-            state.number, state.last, state.before = last.call, last.hash, last
-        self._chain, self._last = span.chain, self._last + span.lines
-        self._in_chain += span.lines
-        return True
-
     def _check_part(self, line: JournalLine, entry: dict[str, Any]) -> None:
         """Checks that the journal's files are all there, and in their order."""
         kind, number = entry.get("kind"), entry.get("number")
@@ -327,7 +290,7 @@ class _Check:
             text = f"{place.capitalize()} names {len(files)} files, and the result had {len(blobs)}."
             self.findings.append(Finding(Verdict.ALTERED, text))
         for name, (digest, size) in zip(files, blobs, strict=False):
-            found = self.saved(name)
+            found = saved_file(name, self.file)
             if found is None:
                 self._count("not there any more, and so not checked", 1)
             elif not is_as_saved(found, digest, size):
@@ -405,8 +368,6 @@ class _Check:
         # Behind a line that does not follow, an anchor says nothing of what is before that line.
         if self._strangers or not self._segments:
             return [Cover(1, self._last, "")] if self._last else []
-        if self.sealed:
-            self._anchored.setdefault(self._last, self.sealed)
         for first, behind in zip(self._segments, [*self._segments[1:], self._last + 1], strict=True):
             for line in sorted(line for line in self._anchored if first <= line < behind):
                 covers.append(Cover(first, line, self._anchored[line]))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
+from functools import partial
 from itertools import groupby, islice
 from operator import attrgetter
 from pathlib import Path
@@ -21,7 +22,6 @@ from .files import (
     is_same,
     json_record,
     reading_records,
-    records_in,
     text_or_file,
     write_page,
     writing,
@@ -32,8 +32,6 @@ from .terminal import complain, note, one_line, print_json, say, show_table, ste
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
-    from concurrent.futures import Executor
-    from contextlib import AbstractContextManager
 
     from ..audit.record import CallRecord
     from ..audit.verdicts import Verification
@@ -66,9 +64,6 @@ def verify(
         list[Path] | None,
         typer.Option(metavar="FILE.pem", help="The root certificate of a server for time-stamps you trust."),
     ] = None,
-    jobs: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Verify a large journal with so many processes.")
-    ] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> ExitCode:
     """Verify that records of calls are complete and unchanged.
@@ -88,8 +83,8 @@ def verify(
         keys = tuple(map(PublicKey.parse, texts)) if texts else None
         roots = tuple(path.read_bytes() for path in tsa_certificate or ())
         anchors = Anchors(heads=tuple(head or ()), keys=keys, roots=roots)
-        with reading_records(), _progress(file) as progress, _pool(jobs) as pool:
-            verified = verify_file(file, head=anchors, on_progress=progress, pool=pool)
+        with reading_records(), _progress(file) as progress:
+            verified = verify_file(file, head=anchors, on_progress=progress)
     except SignatureError as error:
         raise CommandError(f"{error}.") from None
     if as_json:
@@ -122,16 +117,6 @@ def _progress(file: Path) -> Generator[Callable[[int], None] | None]:
         return
     with steps_progress() as told:
         yield lambda done: told(("MB", done // 1_000_000, total))
-
-
-def _pool(jobs: int) -> AbstractContextManager[Executor | None]:
-    if jobs == 1:
-        return nullcontext()
-    from concurrent.futures import ProcessPoolExecutor
-    from multiprocessing import get_context
-
-    # A fork would share what this process has open.
-    return ProcessPoolExecutor(jobs, mp_context=get_context("spawn"))
 
 
 def _as_json(verified: Verification) -> dict[str, Any]:
@@ -200,26 +185,28 @@ def show_records(
     if out is not None and is_same(out, file):
         raise UsageError(f"{out} is the file to show. Write into another one.")
     from ..audit.calls_table import ordered_calls, write_calls
+    from ..audit.verify import verify_file
+    from ..audit.verify_journal import saved_file
 
-    with records_in(file) as records, reading_records():
-        verified = records.verified()
+    with reading_records():
+        verified = verify_file(file)
         if html is not None:
             from .audit_page import audit_pages
 
-            calls = ordered_calls(records.file)
-            for page_file, page in audit_pages(html, file.name, calls, verified, records.saved):
+            find = partial(saved_file, journal=file)
+            for page_file, page in audit_pages(html, file.name, ordered_calls(file), verified, find):
                 write_page(page_file, page)
         if out is not None:
             with writing_whole(out) as part:
-                count = write_calls(ordered_calls(records.file), part, raw_csv=raw_csv)
+                count = write_calls(ordered_calls(file), part, raw_csv=raw_csv)
             note(f"Wrote {counted(count, 'call')} to {out}")
         if as_json:
             print_json(
                 json_record(record) | ({"altered": True} if verified.is_altered(record) else {})
-                for record in ordered_calls(records.file)
+                for record in ordered_calls(file)
             )
         elif html is None and out is None:
-            _show_timeline(ordered_calls(records.file), verified)
+            _show_timeline(ordered_calls(file), verified)
     for text in verified.unfinished:
         note(text)
     _complain_of(verified)
@@ -249,17 +236,18 @@ def export(
         raise UsageError(f"{out} should end in .knwf, as it is a KNIME workflow.")
     check_output(out)
     from ..audit.calls_table import ordered_calls
+    from ..audit.verify import verify_file
     from ..headless import use_standin
 
     use_standin()
     from ..tools.audit_workflow import save_audit_workflow
 
-    with records_in(file) as records, reading_records():
-        verified = records.verified()
+    with reading_records():
+        verified = verify_file(file)
         if not any(run.count for run in verified.runs):
             raise CommandError(f"{file} holds no calls to export.")
         with writing(out):
-            exported = save_audit_workflow(ordered_calls(records.file), out, question=question, answer=answer)
+            exported = save_audit_workflow(ordered_calls(file), out, question=question, answer=answer)
     note(f"Wrote {out}: {exported.text()}")
     if verified.verdict is Verdict.ALTERED:
         _complain_of(verified)

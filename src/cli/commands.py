@@ -57,13 +57,11 @@ _COMMANDS: Final[Mapping[str, str | _Group]] = {
         },
     ),
     "audit": _Group(
-        "Verify, show, pack and export the records of calls.",
+        "Verify, show and export the records of calls.",
         {
             "verify": "audit:verify",
             "show": "audit:show_records",
             "export": "audit:export",
-            "collect": "audit_collect:collect",
-            "pack": "audit_pack:pack",
             "key": _Group(
                 "Keys that sign journals.",
                 {"new": "audit_key:new", "show": "audit_key:show", "rotate": "audit_key:rotate"},

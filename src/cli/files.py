@@ -31,11 +31,9 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from ..audit.dossier import Dossier
     from ..audit.journal_reading import JournalContent
     from ..audit.record import CallRecord
     from ..audit.table_formats import FileTable
-    from ..audit.verdicts import Verification
     from ..client.mcp_client import MCPClient
     from ..runs.engine import Run
     from ..types.routing import ServerRoute
@@ -231,50 +229,12 @@ def _connects_nowhere(route: ServerRoute) -> MCPClient:
 
 @contextmanager
 def reading_records() -> Generator[None]:
-    from ..audit.dossier import DossierError
     from ..audit.journal_lines import JournalError
 
     try:
         yield
-    except (JournalError, DossierError, TableError) as error:
+    except (JournalError, TableError) as error:
         raise CommandError(f"{error}.") from None
-
-
-class Records(NamedTuple):
-    """A file of records that a command was given: a journal, or a table; of a dossier its journal."""
-
-    file: Path
-    dossier: Dossier | None = None
-
-    def verified(self, head: str | None = None) -> Verification:
-        from ..audit.verdicts import Anchors
-        from ..audit.verify import verify_file
-
-        if self.dossier is None:
-            return verify_file(self.file, head=head)
-        return self.dossier.verified(Anchors.of(head))
-
-    def saved(self, name: str) -> Path | None:
-        """Where a saved file on record is."""
-        from ..audit.verify_journal import saved_file
-
-        return saved_file(name, self.file) if self.dossier is None else self.dossier.saved(name)
-
-
-@contextmanager
-def records_in(file: Path) -> Generator[Records]:
-    """Opens a file of records; a dossier is unpacked meanwhile, unless it was altered."""
-    from ..audit.calls_table import is_dossier
-
-    if not is_dossier(file):
-        yield Records(file)
-        return
-    from ..audit import dossier
-
-    with reading_records(), dossier.opened(file) as found:
-        if wrong := found.problems():
-            raise CommandError(f"{file.name} is altered, so nothing is taken from it: {wrong[0].text}")
-        yield Records(found.journal, found)
 
 
 def read_text(file: Path) -> str:

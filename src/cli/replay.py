@@ -19,7 +19,6 @@ from .files import (
     check_table,
     is_same,
     reading_records,
-    records_in,
     write_page,
 )
 from .shared_options import RawCsvOption, RecordsArgument, options_under, takes
@@ -186,25 +185,19 @@ def replay(
     _check_connection(connection)
     check_executor(executor, connection)
     from ..runs.replaying import read_recording
-    from .replay_options import check_on_record, replay_options, with_commands, with_dossier
+    from .replay_options import check_on_record, replay_options, with_commands
     from .replay_run import ReplayRun
 
     connection = with_commands(connection, settings.server or ())
     options = replay_options(settings, connection)
-    with records_in(file) as records, Interrupt() as interrupt:
+    with Interrupt() as interrupt:
         with reading_records():
-            # A dossier knows more than its journal: who signed it, and what is missing in it.
-            known = None if records.dossier is None else records.verified(head)
-            recording = read_recording(records.file, head=head, verification=known)
+            recording = read_recording(file, head=head)
         if not recording.calls and not recording.verification.runs:
             raise CommandError(f"{file} holds no calls to replay.")
         check_on_record(options, recording.calls, connection)
-        files, offered = settings.workflow or (), ()
-        if records.dossier is not None:
-            options, offered = with_dossier(options, records.dossier), records.dossier.workflows
-        run = ReplayRun(
-            recording, options, connection, interrupt, head, workflows=files, offered=offered, as_json=as_json
-        )
+        files = settings.workflow or ()
+        run = ReplayRun(recording, options, connection, interrupt, head, workflows=files, as_json=as_json)
         try:
             with reading_records():
                 run.execute(executor, concurrency, audit, out, raw_csv=raw_csv)

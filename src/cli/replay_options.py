@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from ..runs.replay_decision import ReplayOptions, RowSelection, routes_of
 from ..runs.replay_rules import ReplayRules
 from ..tools.node_settings.named_servers import known_entries
-from ..types.texts import counted
 from .command_errors import UsageError
 from .connection_options import is_command
 from .files import read_text
@@ -21,7 +20,6 @@ from .terminal import note
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from ..audit.dossier import Dossier
     from ..runs.recorded_calls import RecordedCall
     from ..types.routing import ServerRoute
     from .connection_options import ConnectionOptions
@@ -74,15 +72,6 @@ def _by_name(text: str, connection: ConnectionOptions) -> str:
     # Where no server has a name, a word alone is more likely half of OLD=NEW.
     route = None if "=" in text or not known_entries() else connection.by_name(text)
     return text if route is None else f"{route.url}={route.uri}"
-
-
-def with_dossier(options: ReplayOptions, dossier: Dossier) -> ReplayOptions:
-    """Adds the rules of a dossier, which are named where they leave something out."""
-    if dossier.rules is None:
-        return options
-    rules = ReplayRules.of_json(read_text(dossier.rules), f"{dossier.file.name}: {dossier.about['rules']}")
-    note(f"Takes {counted(len(rules.rules), 'rule')} from {dossier.file.name}")
-    return replace(options, rules=options.rules.and_(rules.rules))
 
 
 def _rules(settings: ReplaySettings) -> ReplayRules:

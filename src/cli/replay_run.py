@@ -38,7 +38,7 @@ class ReplayRun:
     """A replay from the command line; its `summary` and the calls `shown` on the page.
 
     `head` is the hash that the last call of a run on record must have, None for any; with `as_json`, `print`
-    prints JSON for other programs. `workflows` are those that a person gave, `offered` those of a dossier.
+    prints JSON for other programs. `workflows` are those that a person gave.
     """
 
     def __init__(
@@ -50,10 +50,9 @@ class ReplayRun:
         head: str | None,
         *,
         workflows: Sequence[Path] = (),
-        offered: Sequence[Path] = (),
         as_json: bool,
     ) -> None:
-        self._workflows, self._offered = workflows, offered
+        self._workflows = workflows
         self._recording = recording
         self._head = head
         self._options = options
@@ -77,7 +76,7 @@ class ReplayRun:
                         sessions.credentials(route.credential)
             run = sessions.run_for([])
             with ExitStack() as stack:
-                if self._workflows or self._offered:
+                if self._workflows:
                     self._take_workflows(run, stack)
                 at_once = stack.enter_context(call_executor(executor, concurrency, self._connection, run))
                 open_journal(audit, run, about="knime-mcp replay", what={"kind": "replay"})
@@ -101,24 +100,18 @@ class ReplayRun:
             note(f"Wrote {counted(self._done, 'row')} to {out}")
 
     def _take_workflows(self, run: Run, stack: ExitStack) -> None:
-        """Makes the tools of the workflow files, which run instead of those on record.
-
-        Those that came with the records are only offered, as nobody has said that they may run.
-        """
+        """Makes the tools of the workflow files, which run instead of those on record."""
         from ..tools.node_settings.connection import workflow_digest
         from .workflow_files import load_host, workflow_runner, workflow_tools
 
         host = load_host()
         tools = {tool.name: tool for tool in workflow_tools(host, self._workflows)}
-        offered = {tool.name: tool for tool in workflow_tools(host, self._offered)}
         named = {self._options.tools.get(name, name) for name in self._names()}
         for name in tools.keys() - named:
             raise UsageError(
                 f"No call on record is of the workflow '{name}'. Say what it was called: --tool OLD={name}"
             )
-        self._options = replace(
-            self._options, workflows={**offered, **tools}, offered=frozenset(offered.keys() - tools.keys())
-        )
+        self._options = replace(self._options, workflows=tools)
         run.run_workflow = workflow_runner(host, self._interrupt)
         run.workflow_digest = workflow_digest
         # Workflow tools make tables, which KNIME's API allows only while a node runs.

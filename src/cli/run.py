@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,13 +14,13 @@ from ..audit.table_formats import READABLE, either
 from ..types.texts import counted
 from .command_errors import CommandError, ExitCode, Interrupt, UsageError, reports_errors
 from .connection_options import ConnectionOptions
-from .files import check_folder, read_table, records_in, writing
+from .files import check_folder, read_table, writing
 from .shared_options import pairs
 from .terminal import StatusLine, complain, note, one_line, print_json, say, show_table
 from .workflow_files import load_host
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping
+    from collections.abc import Callable, Mapping
 
     import pyarrow as pa
 
@@ -40,9 +39,7 @@ _TELL_LITTLE = ("Tool type", "Server", "Tool", "Tool (JSON)", "Digest")
 def run(
     file: Annotated[
         Path,
-        typer.Argument(
-            metavar="FILE.knwf", help="A workflow or component that KNIME exported, or a dossier (.zip)."
-        ),
+        typer.Argument(metavar="FILE.knwf", help="A workflow or component that KNIME exported."),
     ],
     settings: Annotated[
         list[str] | None,
@@ -105,8 +102,8 @@ def run(
     tables = {name: Path(path) for name, path in pairs(inputs, "--input").items()}
     unsaid = "does not say which server to call instead of which. Write OLD=NEW, NEW as URL."
     servers = pairs(server, "--server", form=_SERVERS, wrong=unsaid)
-    with _workflow_in(file) as workflow, Interrupt() as interrupt:
-        report, files = _run(workflow, chosen, servers, tables, out, _lookup(renamed), interrupt)
+    with Interrupt() as interrupt:
+        report, files = _run(file, chosen, servers, tables, out, _lookup(renamed), interrupt)
     if as_json:
         from ..headless.workflows.run_results import summary
 
@@ -116,27 +113,6 @@ def run(
     for path in files:
         note(f"Wrote {path}")
     return _ended(report)
-
-
-@contextmanager
-def _workflow_in(file: Path) -> Generator[Path]:
-    """The workflow that a file is, or, in a dossier, the one with the calls."""
-    with records_in(file) as records:
-        if records.dossier is None:
-            yield file
-            return
-        from ..audit.dossier import WORKFLOW
-
-        found = records.dossier.member(WORKFLOW)
-        if found is None:
-            raise CommandError(f"{file} has no {WORKFLOW}.")
-        stem = Path(WORKFLOW).stem
-        if more := sum(name.startswith(f"{stem}-") for name in records.dossier.members):
-            note(
-                f"The dossier has {counted(more, 'workflow')} with further calls, {stem}-2.knwf and so on:"
-                " unpack it to run them."
-            )
-        yield found
 
 
 def _lookup(renamed: Mapping[str, str]) -> Callable[[str], CredentialValue | None]:

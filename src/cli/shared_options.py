@@ -41,7 +41,7 @@ RecordsArgument: TypeAlias = Annotated[
     Path,
     typer.Argument(
         metavar="FILE",
-        help=f"A journal (.jsonl), a dossier (.zip), or a table Tool calls as {either(*READABLE)} file.",
+        help=f"A journal (.jsonl), or a table Tool calls as {either(*READABLE)} file.",
     ),
 ]
 """The file of records that a command reads."""

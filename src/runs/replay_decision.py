@@ -54,7 +54,6 @@ class ReplayOptions:
     tools: Mapping[str, str] = field(default_factory=dict[str, str])
     # workflows that a person gave, by name: they run instead of those on record, which may be nowhere
     workflows: Mapping[str, WorkflowTool] = field(default_factory=dict[str, "WorkflowTool"])
-    offered: frozenset[str] = frozenset()  # those of them that came with the records: `also_call` allows them
     # new credential by the name of the old one; "" for no credential
     credentials: Mapping[str, str] = field(default_factory=dict[str, str])
     named_credentials_only: bool = False  # whether only credentials that `credentials` names may be sent
@@ -409,9 +408,8 @@ class Decider:
             raise _Verdict(
                 ReplayVerdict.SKIPPED, "A workflow runs here only if its file is given: --workflow FILE.knwf"
             )
-        if (given is None or tool.name in self.options.offered) and not self.options.may_call(tool.name):
-            hint = f". It is in the dossier: --call {tool.name!r}" if given else ""
-            raise _Verdict(ReplayVerdict.SKIPPED, f"A workflow runs only if it is named{hint}")
+        if given is None and not self.options.may_call(tool.name):
+            raise _Verdict(ReplayVerdict.SKIPPED, "A workflow runs only if it is named")
         call = PlannedCall(tool=tool, arguments=arguments, input_row=recorded.record.input_row)
         return ReadyToReplay(
             recorded=recorded, call=call, overlaps=False, changes=changes, digest=now, other_secrets=others

@@ -295,15 +295,12 @@ class Recording:
     verification: Verification
 
 
-def read_recording(
-    file: Path, *, head: str | None = None, verification: Verification | None = None
-) -> Recording:
+def read_recording(file: Path, *, head: str | None = None) -> Recording:
     """Reads a journal, or a table in a file.
 
     Args:
         file: A journal, or a table in one of `table_formats.FORMATS`.
         head: The hash that the last call must have, see `verify.verify_file`.
-        verification: What is known already, as of the journal of a dossier.
 
     Returns:
         The calls.
@@ -314,7 +311,7 @@ def read_recording(
         OSError: The file cannot be opened.
     """
     if is_journal(file):
-        return Recording(JournalCalls(file), verification or verify_file(file, head=head))
+        return Recording(JournalCalls(file), verify_file(file, head=head))
     return recording_of(read_table_file(file).table, head=head)
 
 

@@ -9,20 +9,18 @@ from pyarrow import parquet
 
 from knime_mcp.audit.calls_table import (
     TableError,
-    calls_as_they_began,
     calls_table,
     read_calls,
     records_of,
     write_calls,
 )
-from knime_mcp.audit.journal import Journal
 from knime_mcp.audit.record import CallRecord, CallStatus
 from knime_mcp.audit.table_formats import read_table_file
 from knime_mcp.audit.verdicts import Verdict
 from knime_mcp.audit.verify import verify_file, verify_table
 from knime_mcp.types.arrow import TOOL_STORAGE, encode_tools
 from knime_mcp.types.tool import from_json_text
-from tests.audit.calls import record, write_run
+from tests.audit.calls import write_run
 
 pytestmark = pytest.mark.quick
 
@@ -227,25 +225,3 @@ def test_numbers_that_are_none(written, cell):
     changed = table.set_column(table.column_names.index("Call"), "Call", column)
     with pytest.raises(TableError, match="The column Call cannot be read in row 1"):
         records_of(changed)
-
-
-def test_calls_of_several_journals_in_the_order_in_which_they_began(tmp_path, monkeypatch):
-    """A piece at a time is in memory; one journal is in several files."""
-    monkeypatch.setattr("knime_mcp.audit.calls_table._PIECE", 3)
-    monkeypatch.setenv("KNIME_MCP_AUDIT_PART", "3KB")
-    times = {"a": (5, 1, None, 9, 2), "b": (4, 1, 8), "c": ()}
-    for run, seconds in times.items():
-        with Journal(tmp_path / f"{run}.jsonl", run=run) as journal:
-            for number, second in enumerate(seconds, start=1):
-                at = None if second is None else f"2026-01-31T12:00:0{second}.000000Z"
-                journal.append(record(number, run=run, started_at=at))
-    assert (tmp_path / "a.jsonl.2").exists()
-    files = [tmp_path / f"{run}.jsonl" for run in times]
-    found = list(calls_as_they_began(files))
-    expected = sorted(
-        (call for file in files for call in read_calls(file)),
-        key=lambda call: (call.started_at or "", call.run, call.call),
-    )
-    assert found == expected
-    assert [call.run for call in found] == ["a", "a", "b", "a", "b", "a", "b", "a"]
-    assert list(calls_as_they_began([])) == []

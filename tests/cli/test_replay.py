@@ -359,12 +359,3 @@ def test_a_run_with_a_workflow_and_an_invented_tool_is_replayed(cli, workflow_ru
     assert done.code == 0, done.err
     assert done.json["counts"] == {"same": 2}
     assert cli("replay", "run.jsonl", "--workflow", "none.knwf").code == 1
-
-
-def test_workflows_of_a_dossier_run_if_they_are_named(cli, workflow_run):
-    assert cli("audit", "pack", "run.jsonl", "run.zip", "--workflow", "adds.knwf").code == 0
-    offered = cli("replay", "run.zip", "--json")
-    assert offered.json["counts"] == {"skipped": 1, "same": 1}
-    assert any("--call 'Adds'" in made.get("reason", "") for made in offered.json["calls"])
-    named = cli("replay", "run.zip", "--call", "Adds", "--json")
-    assert (named.code, named.json["counts"]) == (0, {"same": 2}), named.err
