@@ -1,4 +1,4 @@
-"""``--executor``: threads, processes or Dask workers that make the calls of a batch or a replay."""
+"""``--executor``: threads or Dask workers that make the calls of a batch or a replay."""
 
 from __future__ import annotations
 
@@ -27,10 +27,9 @@ ExecutorOption: TypeAlias = Annotated[
     str,
     typer.Option(
         "--executor",
-        metavar="threads|processes:N|dask://HOST:PORT",
-        help="Who makes the calls: threads of this process, N other processes, or the workers of a Dask"
-        " cluster. Workers look credentials up where they run: in the same environment variables, or in their"
-        " keyring.",
+        metavar="threads|dask://HOST:PORT",
+        help="Who makes the calls: threads of this process, or the workers of a Dask cluster. Workers look"
+        " credentials up where they run: in the same environment variables, or in their keyring.",
         rich_help_panel="Where calls run",
     ),
 ]
@@ -39,8 +38,8 @@ Concurrency: TypeAlias = Annotated[
     typer.Option(
         min=1,
         max=256,
-        help="How many calls may run at the same time: 4 by default, with --executor as many as the workers"
-        " have room for.",
+        help="How many calls may run at the same time: 4 by default, with Dask as many as the workers have"
+        " room for.",
         show_default=False,
     ),
 ]
@@ -48,7 +47,6 @@ Concurrency: TypeAlias = Annotated[
 _THREADS = 4
 _MOST_AT_ONCE = 256
 _CONNECT_SECONDS = 10
-_PROCESSES = re.compile(r"processes:(\d{1,3})", re.ASCII)
 _DASK = re.compile(r"dask(\+tls)?://([^/@\s]+:\d+)", re.ASCII)
 
 
@@ -81,47 +79,38 @@ def check_executor(text: str, connection: ConnectionOptions) -> None:
     """Refuses an invalid ``--executor``, before any server is contacted."""
     if text == "threads":
         return
-    if not _PROCESSES.fullmatch(text) and not _DASK.fullmatch(text):
+    if not _DASK.fullmatch(text):
         raise UsageError(
-            f"--executor is '{text}'. Write threads, processes:N with the number of processes, or"
-            " dask://HOST:PORT with the address of a Dask scheduler."
+            f"--executor is '{text}'. Write threads, or dask://HOST:PORT with the address of a Dask"
+            " scheduler."
         )
     if connection.bearer_prompt:
         raise UsageError(
             "A token that is typed in stays in this process. With --executor use --credential NAME or"
             " --bearer-env VARIABLE, which every worker looks up where it runs."
         )
-    if (match := _PROCESSES.fullmatch(text)) and not 1 <= int(match[1]) <= _MOST_AT_ONCE:
-        raise UsageError(f"--executor {text}: the number of processes has to be 1 to {_MOST_AT_ONCE}.")
 
 
 @contextmanager
 def call_executor(text: str, asked: int | None, connection: ConnectionOptions, run: Run) -> Generator[int]:
-    """Opens the executor of the option, on which the run makes its calls until the end of the block.
+    """Opens the cluster of the option, on which the run makes its calls until the end of the block.
 
     ``asked`` is the option ``--concurrency``. Yields the maximum number of calls in flight. Raises
     `CommandError` if the Dask cluster cannot be reached, or its workers cannot make calls.
     """
-    names = tuple(config.name for config in connection.named.values())
-    # Copied, without cached values of the environment.
-    connect = WorkerConnect(dataclasses.replace(connection), names)
-    if text == "threads":
+    match = _DASK.fullmatch(text)
+    if match is None:
         yield asked or _THREADS
         return
-    from ..runs.workers import DaskWorkers, ProcessWorkers, Workers
+    with _dask_client(match[2], tls=match[1] is not None) as client:
+        from ..runs.dask_calls import DaskCalls
 
-    if match := _PROCESSES.fullmatch(text):
-        count = min(int(match[1]), asked or _MOST_AT_ONCE)
-        with ProcessWorkers(count) as executor:
-            run.make = Workers(executor=executor, connect=connect).make
-            yield count
-    elif match := _DASK.fullmatch(text):
-        with _dask_client(match[2], tls=match[1] is not None) as client:
-            # More calls than threads would wait at the scheduler, which does not report whether they run.
-            room = min(sum(client.nthreads().values()), asked or _MOST_AT_ONCE, _MOST_AT_ONCE)
-            with DaskWorkers(client, room) as executor:
-                run.make = Workers(executor=executor, connect=connect).make
-                yield room
+        names = tuple(config.name for config in connection.named.values())
+        # Copied, without cached values of the environment.
+        connect = WorkerConnect(dataclasses.replace(connection), names)
+        run.make = DaskCalls(client=client, connect=connect).make
+        # More calls than threads would wait at the scheduler, which does not report whether they run.
+        yield min(sum(client.nthreads().values()), asked or _MOST_AT_ONCE, _MOST_AT_ONCE)
 
 
 @contextmanager
@@ -148,7 +137,7 @@ def _dask_client(address: str, *, tls: bool) -> Generator[Client]:
 
 
 def _check_workers(client: Client, address: str) -> None:
-    from ..runs.worker_side import installed_version
+    from ..runs.dask_calls import installed_version
 
     versions = client.run(installed_version, on_error="return")
     if not versions:

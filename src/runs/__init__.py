@@ -12,8 +12,9 @@ node, ``batch``, ``call``, an agent, the Replayer and ``replay``, a graph. In be
 3. The run's **hooks** allow, deny or edit the call, or let a person decide: an agent's rules are one.
 4. `checked_calls.check_call` **checks** the tool against its pin and the arguments against its schema.
 5. The call is **made**: `checked_calls.make_here` sends it to a server, or a workflow to the host; with
-   `workers`, other processes do this. Between 4 and 5 is the one place, `Run._made`, that each call of every
-   user passes, checked and not yet sent; what must not be made twice is written ahead there.
+   `dask_calls`, the workers of a Dask cluster do this. Between 4 and 5 is the one place, `Run._made`, that
+   each call of every user passes, checked and not yet sent; what must not be made twice is written ahead
+   there.
 6. `engine.CallInProgress` makes the **record**, with every secret marked, and the run's journal writes it
    before anybody sees the outcome.
 7. `table_run` makes the calls of a table many at a time, hands **rows** on in the order of

@@ -1,7 +1,7 @@
 """A run: what is one for all calls that belong together, and the whole way of each of them.
 
 `Run.call` is this way, for every user, and wherever the call is made: hooks, check, make (`checked_calls`),
-record. A worker in another process may make a call: it is checked here before; the worker makes its record,
+record. A worker of a Dask cluster may make a call: it is checked here before; the worker makes its record,
 with its own clock, and here the record is completed and written.
 """
 
@@ -99,7 +99,7 @@ class Run:
     on_progress: Callable[[Progress], None] | None = None
     # checks a call before it is made, and completes its tool and arguments; raises `MCPError`
     check: Callable[[CallInProgress], None] = check_call
-    # makes a checked call, here or elsewhere, such as on a worker; errors are part of the outcome
+    # makes a checked call, here or elsewhere, such as on a Dask worker; errors are part of the outcome
     make: Callable[[CallInProgress], CallOutcome] = make_here
     records: RunRecords = field(default_factory=lambda: RunRecords())
     # what an interrupted run has sent without learning whether it was carried out: idempotency keys by the

@@ -136,8 +136,6 @@ def test_a_token_that_an_authorization_server_gave(cli, tmp_path):
                 "p.jsonl",
                 *options,
                 *issuer,
-                "--executor",
-                "processes:1",
                 "--json",
                 env=PASSWORD,
             ),
@@ -246,7 +244,7 @@ def test_every_kind_in_every_spelling_is_in_no_artefact(cli, tmp_path):
         runs = [
             cli("call", url, "login", *args, *to, "--audit", "c.jsonl", "--json", env=env),
             cli("call", url, "login", "fail:=true", *args, *to, env=env),
-            cli(*batch, "--audit", "b.jsonl", "--out", "b.csv", "--executor", "processes:1", env=env),
+            cli(*batch, "--audit", "b.jsonl", "--out", "b.csv", env=env),
             cli(*batch, "--out", "b.parquet", env=env),
             cli("list", url, *to, "--out", "l.parquet", env=env),
             cli("inspect", url, *to, "--json", env=env),

@@ -32,8 +32,7 @@ def test_a_name_stands_for_a_url_in_every_command(named, server, tmp_path):
     assert named("call", "mine", "add", "a=2", "b=40").out.strip() == "42"
     table = tmp_path / "numbers.csv"
     table.write_text("a,b\n1,2\n")
-    for executor in ("threads", "processes:1"):
-        assert named("batch", "mine", "add", table, "--executor", executor).code == 0
+    assert named("batch", "mine", "add", table).code == 0
     assert "knime-mcp list mine" in named("inspect", "mine").out
     assert "knime-mcp list mine" in named("call", "mine", "nosuch").err
 

@@ -43,7 +43,7 @@ def killed_after(cli, server, number, *options):
     finally:
         process.send_signal(signal.SIGKILL)
         process.communicate(timeout=60)
-    # What was on its way still arrives; and a worker may outlive its parent for a moment.
+    # What was on its way still arrives.
     waiting.until(lambda: time.monotonic() - server.requests[-1].at > 0.5, "nothing arrives any more")
 
 
@@ -53,11 +53,10 @@ def rows(tmp_path):
 
 
 @pytest.mark.usefixtures("rows")
-@pytest.mark.parametrize("executor", ["threads", "processes:2"])
 @pytest.mark.parametrize("number", [1, 9])
-def test_no_row_is_lost_and_none_called_twice_unasked(cli, tmp_path, executor, number):
+def test_no_row_is_lost_and_none_called_twice_unasked(cli, tmp_path, number):
     with pays() as server:
-        killed_after(cli, server, number, "--executor", executor)
+        killed_after(cli, server, number)
         unknown = {int(call.input_row) - 1 for call in read_journal(tmp_path / "r.jsonl").unanswered}
         go_on = ("batch", server.url, "pay", "p.csv", "--resume", "r.jsonl", "--json")
 

@@ -160,14 +160,13 @@ def test_a_question_that_nobody_can_answer(cli, server):
     assert "nobody to ask. Use --bearer-env" in done.err
 
 
-@pytest.mark.parametrize("executor", ["threads", "processes:2"])
-def test_terminated_twice_at_once_with_all_its_processes(cli, server, tmp_path, until, executor):
+def test_terminated_twice_at_once(cli, server, tmp_path, until):
     """As `timeout` does it: to the process, and to its group. What ran and what did not is still told."""
-    labels = [f"group-{executor}-{number}" for number in range(4)]
+    labels = [f"group-{number}" for number in range(4)]
     rows = "".join(f"60,{label}\n" for label in labels)
     (tmp_path / "p.csv").write_text(f"seconds,label\n{rows}", "utf-8")
     process = cli.start(
-        *("batch", server.url, "slow", "p.csv", "--concurrency", "2", "--executor", executor),
+        *("batch", server.url, "slow", "p.csv", "--concurrency", "2"),
         *("--out", "r.csv", "--audit", "run.jsonl"),
     )
     until(lambda: {f"started {label}" for label in labels[:2]} <= set(server.said()), "two calls began", 60)

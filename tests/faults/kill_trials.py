@@ -192,7 +192,7 @@ class Trial:
         self.printed = out or self.printed
 
     def settle(self) -> None:
-        """Waits until nothing arrives any more: what was on its way, or from a worker without its parent."""
+        """Waits until nothing arrives any more: what was on its way."""
         while self.server.requests and time.monotonic() - self.server.requests[-1].at < 0.5:
             time.sleep(0.02)
 
@@ -277,16 +277,10 @@ class Batch(Trial):
         return {record["arguments"]["n"]: record["status"] for record in json.loads(out)}
 
 
-class OrphanedProcesses(Batch):
-    """Only the command is killed; its workers see that by themselves."""
-
-    def strike(self, process: subprocess.Popen[str]) -> None:
-        process.kill()
-        process.communicate(timeout=60)
-
-
-class KilledWorkers(Batch):
+class KilledDaskWorkers(Batch):
     """One of the workers is killed, or all, in the middle of the run, which has to end by itself."""
+
+    cluster: Cluster
 
     def begin(self) -> None:
         process = self.start()
@@ -294,31 +288,12 @@ class KilledWorkers(Batch):
         if self.done is None:
             self.end(process)
         self.done = None
-
-    def strike(self, process: subprocess.Popen[str]) -> None:
-        for pid in self.chosen(self.workers(process)):
-            os.kill(pid, signal.SIGKILL)
-
-    def chosen(self, workers: list[int]) -> list[int]:
-        return workers if self.rng.random() < 0.3 else workers[:1]
-
-    def workers(self, process: subprocess.Popen[str]) -> list[int]:
-        listed = subprocess.run(["ps", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True)
-        found = (line.split(None, 2) for line in listed.stdout.splitlines())
-        return [
-            int(pid) for pid, parent, args in found if int(parent) == process.pid and "spawn_main" in args
-        ]
-
-
-class KilledDaskWorkers(KilledWorkers):
-    cluster: Cluster
-
-    def begin(self) -> None:
-        super().begin()
         self.cluster.complete()  # without workers nothing can be gone on with
 
-    def workers(self, process: subprocess.Popen[str]) -> list[int]:
-        return self.cluster.worker_pids()
+    def strike(self, process: subprocess.Popen[str]) -> None:
+        workers = self.cluster.worker_pids()
+        for pid in workers if self.rng.random() < 0.3 else workers[:1]:
+            os.kill(pid, signal.SIGKILL)
 
 
 class Node(Trial):

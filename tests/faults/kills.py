@@ -28,18 +28,13 @@ from tests.faults.kill_trials import (
     Batch,
     Findings,
     KilledDaskWorkers,
-    KilledWorkers,
     Node,
-    OrphanedProcesses,
     pay,
 )
 from tests.support.scripted_server import ScriptedServer, modern, rpc, tool
 
 KINDS = {
     "threads": (Batch, {}),
-    "processes": (Batch, {"executor": "processes:3"}),
-    "processes, the command alone": (OrphanedProcesses, {"executor": "processes:3"}),
-    "processes, workers": (KilledWorkers, {"executor": "processes:3"}),
     "Dask, the command": (Batch, {"executor": "dask"}),
     "Dask, workers": (KilledDaskWorkers, {"executor": "dask"}),
     "Dask, workers with nannies": (KilledDaskWorkers, {"executor": "dask+nanny"}),

@@ -50,7 +50,7 @@ def test_what_is_wrong_after_somebody_asked_to_repeat_row_3(statuses, keys, wron
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["processes, workers", "Dask, workers", "Caller node"])
+@pytest.mark.parametrize("name", ["Dask, workers", "Caller node"])
 def test_a_killed_run_loses_nothing_and_calls_nothing_twice(name):
     with clusters() as cluster:
         found = kills.trial(name, "quick", cluster)

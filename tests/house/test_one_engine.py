@@ -18,4 +18,4 @@ def test_only_the_engine_makes(name):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name
     }
     # In a worker, the half of a call that stands behind the check is made by its own name.
-    assert makers - ({"runs/worker_side.py"} if name == "CallInProgress" else set()) == {"runs/engine.py"}
+    assert makers - ({"runs/dask_calls.py"} if name == "CallInProgress" else set()) == {"runs/engine.py"}

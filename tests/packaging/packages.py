@@ -30,7 +30,7 @@ PROMISES = {
     "graph": "from knime_mcp.graph import McpGraphApi",
     "gateway": "from knime_mcp.knowledge.gateway import gateway_app",
     "elasticsearch": "import elasticsearch",
-    "dask": "import distributed; from knime_mcp.runs.workers import Workers",
+    "dask": "import distributed; from knime_mcp.runs.dask_calls import DaskCalls",
     "knime": "import markdown, pandas, PIL, py4j, pytz; from knime_mcp.cli.knime_setup import doctor",
     "audit": "import rfc3161_client; from knime_mcp.audit.signatures import SigningKey",
     "all": "from knime_mcp.cli.commands import build_app; build_app()",

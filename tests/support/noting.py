@@ -7,9 +7,9 @@ from pathlib import Path
 from knime_mcp.client.mcp_client import MCPClient
 from knime_mcp.runs.call_values import PlannedCall
 from knime_mcp.runs.checked_calls import Pinning, pinned_tool
+from knime_mcp.runs.dask_calls import DaskCalls
 from knime_mcp.runs.engine import CallInProgress, RunRecords, new_run
 from knime_mcp.runs.table_run import run_batch
-from knime_mcp.runs.workers import Workers
 from knime_mcp.types.routing import ServerRoute
 from tests.support import peers
 from tests.support.waiting import until
@@ -37,9 +37,9 @@ class Noting:
         self.run = connect(self.route)
         self.canceled = False
 
-    def workers(self, executor):
-        """A run whose calls are made on the executor's workers."""
-        make = Workers(executor=executor, connect=connect).make
+    def workers(self, client):
+        """A run whose calls are made on the cluster's workers."""
+        make = DaskCalls(client=client, connect=connect).make
         return replace(self.run, id="r1", is_canceled=lambda: self.canceled, make=make, records=RunRecords())
 
     def call(self, name="note", row=None, **arguments):
@@ -49,7 +49,7 @@ class Noting:
 
     def remote(self, plan):
         """A call in the form in which it is sent to a worker."""
-        return Workers(executor=None, connect=connect).remote(CallInProgress(plan, self.run), plan.tool)
+        return DaskCalls(client=None, connect=connect).remote(CallInProgress(plan, self.run), plan.tool)
 
     @property
     def lines(self):
