@@ -2,8 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# One more than there are processors, as many tests wait for a process, a server or a clock.
-WORKERS ?= $(shell $(PYTHON) -c 'import os; print(os.cpu_count() + 1)')
+# Three for each processor, as most tests wait for a process, a server or a clock.
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print(3 * os.cpu_count())')
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --retries 5
 
 # What is half made when a download fails is made anew the next time.
