@@ -534,8 +534,8 @@ class Requests:
                 self._client.forget_server()
                 if not self._may_reopen(tally, conversation, wait):
                     return None
-                now = self._client.conversation(wait, instead_of=conversation).info.protocol_version
-                is_other = now != conversation.info.protocol_version
+                before, now = conversation.info, self._client.conversation(wait, instead_of=conversation).info
+                is_other = (now.protocol_version, now.url) != (before.protocol_version, before.url)
                 return 0.0 if is_other or outcome.again is Again.NEGOTIATED else None
             case Again.LISTED if tally.relist is not None:
                 # Once only: a server that always refuses its headers would otherwise be asked for ever.

@@ -58,7 +58,9 @@ class Again(StrEnum):
     NEW_SESSION = "yes, in a new session"
     LOST_SESSION = "yes, in a new session, if a listing is refused likewise; else the rows below hold"
     NEGOTIATED = "yes, after the revision was negotiated anew"
-    OTHER_REVISION = "if the server turns out to speak another revision by now"
+    OTHER_REVISION = (
+        "if the server turns out to speak another revision by now, or is reached at another address"
+    )
     LISTED = "once, after the tools were listed anew"
     VISITED = "when a person has opened the page"
 
@@ -231,7 +233,7 @@ OUTCOMES: Final = (
     RequestOutcome(
         happened="400, 404 or 405 without a JSON-RPC error (2026-07-28)",
         ran=Ran.NO,
-        why="it was refused, as by a server of an older revision",
+        why="it was refused, as by a server of an older revision, or by a machine that is gone",
         again=Again.OTHER_REVISION,
         statuses=frozenset({400, 404, 405}),
         codes=_NO_ERROR,
