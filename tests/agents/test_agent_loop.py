@@ -24,9 +24,6 @@ from knime_mcp.types.errors import SettingInvalid
 from tests.agents.playing import DEADLINE, QUESTION, Functions, model_at, play
 from tests.support.chat_server import ChatServer, call, calls, cut_off, filtered, refuses, says
 
-pytestmark = pytest.mark.quick
-
-
 WITHHELD = "The provider's content filter withheld the answer."
 
 

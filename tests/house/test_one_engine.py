@@ -6,8 +6,6 @@ import pytest
 
 from tests.house.sources import FILES, SRC, nodes
 
-pytestmark = pytest.mark.quick
-
 
 @pytest.mark.parametrize("name", ["Run", "Journal", "SessionPool", "CallInProgress"])
 def test_only_the_engine_makes(name):

@@ -9,9 +9,6 @@ from knime_mcp.knwf import read_workflow
 from tests.house.test_links import ROOT
 from tests.support.host import get_host
 
-pytestmark = pytest.mark.quick
-
-
 SITE = runpy.run_path(str(ROOT / "docs" / "build_site.py"))
 
 

@@ -2,12 +2,7 @@
 
 import ast
 
-import pytest
-
 from tests.house.sources import FILES, ROOT, tree
-
-pytestmark = pytest.mark.quick
-
 
 #: Names that the gateway's description and its clients know.
 OF_THE_GATEWAY = {"MCPError", "MCPTool", "TextContent"}

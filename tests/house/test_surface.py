@@ -6,8 +6,6 @@ import pytest
 
 from docs.surface import TARGET, surface
 
-pytestmark = pytest.mark.quick
-
 
 @pytest.mark.standin
 def test_what_others_rely_on_is_what_is_written_down(host):

@@ -10,9 +10,6 @@ import pytest
 
 from tests.house.sources import FILES, SRC, text, tree
 
-pytestmark = pytest.mark.quick
-
-
 MARK = "# @ToolTypeDispatch"
 TYPES = {"WorkflowTool", "MCPTool", "WORKFLOW", "MCP"}
 

@@ -3,8 +3,6 @@
 import json
 import random
 
-import pytest
-
 from knime_mcp.client.mcp_client import MCPClient, SessionPool
 from knime_mcp.runs.call_values import PlannedCall
 from knime_mcp.runs.engine import new_run
@@ -14,9 +12,6 @@ from knime_mcp.types.texts import canonical_json
 from knime_mcp.types.tool import MCPTool
 from tests.support.short_secrets import CREDENTIALS, rows_of_values, some_value
 from tests.support.toolboxes import toolbox
-
-pytestmark = pytest.mark.quick
-
 
 SCHEMA = {"type": "object", "properties": {"values": {"type": "array"}}}
 

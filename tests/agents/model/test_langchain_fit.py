@@ -8,9 +8,6 @@ import pytest
 
 from knime_mcp.agents.model.langchain_fit import VERSIONS, PackageUnfit, require_fit
 
-pytestmark = pytest.mark.quick
-
-
 ROOT = Path(__file__).parents[3]
 
 

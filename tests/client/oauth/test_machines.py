@@ -12,8 +12,6 @@ from knime_mcp.client.oauth.oauth import OAuth
 from knime_mcp.types.errors import AuthError, SettingInvalid
 from tests.client.oauth.world import basic
 
-pytestmark = pytest.mark.quick
-
 
 def pem(key):
     return key.private_bytes(

@@ -11,8 +11,6 @@ from knime_mcp.client.oauth.logins import MemoryStore, RegisteredClient
 from knime_mcp.client.oauth.oauth import OAuth, login_key
 from knime_mcp.types.errors import AuthError
 
-pytestmark = pytest.mark.quick
-
 
 @pytest.fixture
 def bound(world):

@@ -20,8 +20,6 @@ from tests.support.scripted_server import (
 from tests.support.sse_server import ACCEPTED, SseServer
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.quick
-
 
 class BrittleSseServer(SseServer):
     """Ends a stream, or never speaks on it again, once it was asked what it does not know."""

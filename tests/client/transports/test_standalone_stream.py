@@ -25,9 +25,6 @@ from tests.support.scripted_server import (
 )
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.quick
-
-
 ASKED = {
     "jsonrpc": "2.0",
     "id": "q-1",

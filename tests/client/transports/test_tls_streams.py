@@ -15,9 +15,6 @@ from knime_mcp.client.transports.base import Delivery
 from knime_mcp.client.transports.connections import HttpConnection
 from knime_mcp.tools import NetworkSettings, Timeouts
 
-pytestmark = pytest.mark.quick
-
-
 MUCH = 5_000_000
 
 

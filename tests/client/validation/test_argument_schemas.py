@@ -12,9 +12,6 @@ from knime_mcp.client.validation.argument_schemas import (
 from knime_mcp.tools.calling_hints import example_arguments, signature
 from knime_mcp.types.tool import MCPTool
 
-pytestmark = pytest.mark.quick
-
-
 MANY = 20_000
 ALTERNATIVES = {"anyOf": [{"title": str(number)} for number in range(MANY)]}
 

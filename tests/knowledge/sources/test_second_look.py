@@ -5,9 +5,6 @@ import pytest
 from knime_mcp.knowledge.sources.shipped_nodes import shipped_nodes
 from node_facts.second_look import Sources, looked_up
 
-pytestmark = pytest.mark.quick
-
-
 FACTORY = """package org.a;
 import org.b.TreePort;
 public class MyNodeFactory extends NodeFactory<MyNodeModel> { Object p = TreePort.TYPE; }
