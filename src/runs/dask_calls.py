@@ -156,7 +156,9 @@ class DaskCalls:
         while time.monotonic() < give_up:
             try:
                 return task.result(timeout=_POLL_SECONDS)
-            except TimeoutError:  # of this wait: what a tool raises is an `MCPError`
+            # Of this wait: what a tool raises is an `MCPError`. `distributed.utils.sync` raises the second one if
+            # its own clock has run out before ours.
+            except (TimeoutError, UnboundLocalError):
                 if is_canceled():
                     task.cancel()
                     raise StoppedWithin from None

@@ -17,7 +17,7 @@ import itertools
 import json
 import re
 import unicodedata
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import quote, quote_plus
 
@@ -328,15 +328,34 @@ class KnownSecrets:
 
     def __init__(self, secrets: Iterable[str]) -> None:
         self.all = frozenset(filter(None, secrets))
-        long = [secret for secret in self.all if len(secret) >= _SHORTEST]
-        clear = [secret for secret in long if stands_out(secret)]
-        self._clear = _by_spelling(clear)
-        self._plain = _by_spelling(secret for secret in long if secret not in clear)
-        # As the spellings stand in JSON text, in which one search finds whether a large value has any.
-        self._in_json = [json.dumps(spelling, ensure_ascii=False)[1:-1] for spelling in self._clear]
-        self._clear_pattern = _pattern(self._clear)
+
+    # Made when a text is looked at: many secrets may be learned, one after another, before that.
+
+    @cached_property
+    def _clear(self) -> dict[str, str]:
+        return _by_spelling(secret for secret in self._long if stands_out(secret))
+
+    @cached_property
+    def _plain(self) -> dict[str, str]:
+        return _by_spelling(secret for secret in self._long if not stands_out(secret))
+
+    @property
+    def _long(self) -> Iterator[str]:
+        return (secret for secret in self.all if len(secret) >= _SHORTEST)
+
+    @cached_property
+    def _in_json(self) -> list[str]:
+        """The spellings as they stand in JSON text; one search in it finds whether a large value has any."""
+        return [json.dumps(spelling, ensure_ascii=False)[1:-1] for spelling in self._clear]
+
+    @cached_property
+    def _clear_pattern(self) -> re.Pattern[str] | None:
+        return _pattern(self._clear)
+
+    @cached_property
+    def _plain_pattern(self) -> re.Pattern[str] | None:
         words = _pattern(self._plain)
-        self._plain_pattern = words and re.compile(rf"(?<!\w)(?:{words.pattern})(?!\w)")
+        return words and re.compile(rf"(?<!\w)(?:{words.pattern})(?!\w)")
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {len(self.all)} secrets>"

@@ -151,7 +151,7 @@ def test_a_journal_that_somebody_changed_is_not_resumed(server, tools_of, call, 
     assert not refused.ok
     message = refused.failure["message"]
     assert file.name in message
-    assert "not as it was written" in message
+    assert "Nothing is taken from the journal" in message
     assert "switch off resuming" in message
     assert added(rows_of, call, tools) - before == 3
 
