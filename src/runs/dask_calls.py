@@ -156,8 +156,8 @@ class DaskCalls:
         while time.monotonic() < give_up:
             try:
                 return task.result(timeout=_POLL_SECONDS)
-            # Of this wait: what a tool raises is an `MCPError`. `distributed.utils.sync` raises the second one if
-            # its own clock has run out before ours.
+            # Of this wait: what a tool raises is an `MCPError`. The second one is that of
+            # `distributed.utils.sync`, where the clock within it has run out before its own.
             except (TimeoutError, UnboundLocalError):
                 if is_canceled():
                     task.cancel()
