@@ -21,7 +21,7 @@ test: $(VENV)/.test  ## all tests that need no network and nobody else's server
 	$(PYTEST) -m "not peer and not long"
 
 test-all: $(VENV)/.test conformance  ## also the whole of long corpora, servers that others wrote, conformance, kills
-	$(BIN)/python -m tests.faults.kills --trials 24
+	$(BIN)/python -m tests.faults.kills --trials 8
 	$(PYTEST)
 
 quick: $(VENV)/.test  ## some tests of every part, within a minute, for whoever changes a line
