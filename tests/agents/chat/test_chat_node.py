@@ -73,10 +73,13 @@ def test_a_person_denies_and_edits_calls(chat, script, servers, tools_of):
     assert "70" in edited["text"]
 
 
-def test_a_person_thinks_and_no_seconds_of_the_call_count_it(chat, script, servers, tools_of):
+def test_a_person_thinks_and_no_seconds_of_the_call_count_it(
+    chat, executed, script, servers, tools_of, rows_of
+):
     first, _ = servers
+    tools = tools_of(first.url("/one"))
     model = script(calls(call("add", {"a": 1, "b": 2}), call("add", {"a": 3, "b": 4})), says("Done."))
-    page = chat(model, tools_of(first.url("/one")))
+    page = chat(model, tools)
     began = time.monotonic()
     page.call("ask", "Add.")
     thought = []
@@ -89,8 +92,8 @@ def test_a_person_thinks_and_no_seconds_of_the_call_count_it(chat, script, serve
     page.done()
     took = time.monotonic() - began
     assert all(card["seconds"] <= took - min(thought) + 0.01 for card in page.of("result"))
-    journal = Path(page.hand_on()["data"]["journal"]).read_text("utf-8").splitlines()
-    stood = [line["asked"] for line in map(json.loads, journal) if "status" in line]
+    result = executed(model, tools, view_data=page.hand_on())
+    stood = [row["Asked (s)"] for row in rows_of(result, 1)]
     assert sum(stood) >= sum(thought) - 0.01
 
 
