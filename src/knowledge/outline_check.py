@@ -324,7 +324,7 @@ def may_connect(output: Port, into: Port) -> bool | None:
     if not is_typed(output) or not is_typed(into):
         return None
     kinds = {folded(output.type), folded(into.type)}
-    if len(kinds) == 1 or kinds == _ENGINES:
+    if len(kinds) == 1 or kinds <= _ENGINES:
         return True
     # By their names types are told apart only from tables: a port may be a kind of another one.
     return False if "table" in kinds and not (takes_anything(output) or takes_anything(into)) else None
