@@ -8,7 +8,6 @@ the settings, and patterns or types that this program does not understand.
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -21,7 +20,7 @@ import jsonschema_rs
 from ..types.texts import shortened
 from .node_details import BOOLEANS, INTEGERS, LISTS, MAPPINGS, NUMBERS
 from .node_model import SourceKind
-from .query_words import compact, folded, words_in
+from .query_words import folded, near_keys
 
 if TYPE_CHECKING:
     from .node_model import NodeParameter, NodeSpec
@@ -36,10 +35,11 @@ _LONGEST_MATCHED: Final = 2_000
 _MOST_UNKNOWN: Final = 50
 """The largest number of unknown keys that are named."""
 
-_MOST_MEANT: Final = 3
 _LONGEST_SHOWN: Final = 80
 _WRAPPED_IN: Final = ("model", "configurations", "default_configurations", "parameters", "settings")
 """Keys under which KNIME (``model``), workflow engines and our own answers have the settings of a node."""
+_OF_THE_NODE: Final = frozenset({"node", "node_type", "subtype", "id", "name", "type", "factory", "version"})
+"""Keys that say which node a whole node is."""
 
 _Wrong = tuple[str, str]
 """The problem of a setting, and its fix."""
@@ -54,11 +54,15 @@ class ConfigurationProblem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigurationCheck:
-    valid: bool | None  # whether there are no problems; None if the settings of the node are unknown
     #: In the order of the node's settings; unknown keys follow as given.
     problems: tuple[ConfigurationProblem, ...] = ()
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # what was not judged, and why
     defaults: Mapping[str, Any] | None = None
+
+    @property
+    def valid(self) -> bool | None:
+        """False with a problem; None without one if not everything was judged."""
+        return False if self.problems else None if self.notes else True
 
 
 def check_configuration(spec: NodeSpec, settings: Mapping[str, Any]) -> ConfigurationCheck:
@@ -68,7 +72,7 @@ def check_configuration(spec: NodeSpec, settings: Mapping[str, Any]) -> Configur
             "The keys of this node's settings are not known (its description names only what the dialog"
             " shows), so nothing can be said about them."
         )
-        return ConfigurationCheck(valid=None, notes=(note,))
+        return ConfigurationCheck(notes=(note,))
     known = {entry.name: entry for entry in spec.configurations}
     given = _flattened(settings, set(known))
     controlled = _controlled(settings)
@@ -85,9 +89,9 @@ def check_configuration(spec: NodeSpec, settings: Mapping[str, Any]) -> Configur
             wrong = _value_problem(parameter, value, exact_types=spec.origin.kind is SourceKind.SPEC_PACK)
         if wrong is not None:
             problems.append(ConfigurationProblem(setting=name, problem=wrong[0], fix=wrong[1]))
-    unknown = [
-        name for name in given if name not in known and not _own_entry(name) and not _is_open(name, spec)
-    ]
+    further = [name for name in given if name not in known and not _own_entry(name)]
+    unknown = [name for name in further if not _is_open(name, spec)]
+    notes += [f"'{name}' may be a setting, and was not judged." for name in further if _is_open(name, spec)]
     run_time = {entry.name for entry in spec.input_params}
     problems += [_unknown(name, known, run_time) for name in unknown[:_MOST_UNKNOWN]]
     if further := unknown[_MOST_UNKNOWN:]:
@@ -98,9 +102,7 @@ def check_configuration(spec: NodeSpec, settings: Mapping[str, Any]) -> Configur
         for name, entry in known.items()
         if name not in given and name not in controlled and entry.has_default
     }
-    return ConfigurationCheck(
-        valid=not problems, problems=tuple(problems), notes=tuple(notes), defaults=defaults
-    )
+    return ConfigurationCheck(problems=tuple(problems), notes=tuple(notes), defaults=defaults)
 
 
 def _is_open(name: str, spec: NodeSpec) -> bool:
@@ -129,18 +131,24 @@ def _flattened(settings: Mapping[str, Any], known: set[str]) -> dict[str, Any]:
 
 
 def _unwrapped(settings: Mapping[str, Any], known: set[str]) -> Mapping[str, Any]:
-    """The settings, which may be those of a whole node with its settings under a key of their own."""
+    """The settings, which may be those of a whole node with its settings under a key of their own.
+
+    What stands beside them is judged with them, but for what KNIME and our own answers write there.
+    """
     for key in _WRAPPED_IN:
         inside = settings.get(key)
         if not isinstance(inside, Mapping):
             continue
         inner = cast("Mapping[str, Any]", inside)
-        # KNIME writes `variables` beside `model`; without it a setting may be called `model`.
-        if key == "model" and ("variables" in settings or not known.isdisjoint(inner)):
-            return inner
         is_setting = key in known or any(name.startswith(f"{key}.") for name in known)
-        if not is_setting and (key == "model" or known.isdisjoint(settings)):
-            return inner
+        # KNIME writes `variables` beside `model`; without it a setting may be called `model`.
+        if (
+            (key == "model" and ("variables" in settings or not known.isdisjoint(inner)))
+            or (key == "model" and not is_setting)
+            or (not is_setting and known.isdisjoint(settings))
+        ):
+            beside = {name: value for name, value in settings.items() if name not in {key, *_OF_THE_NODE}}
+            return beside | dict(inner)
     return settings
 
 
@@ -178,11 +186,7 @@ def _missing_problem(parameter: NodeParameter, given: Mapping[str, Any]) -> _Wro
 def _unknown(
     name: str, known: Mapping[str, NodeParameter], run_time: Collection[str]
 ) -> ConfigurationProblem:
-    by_key = {compact(key): key for key in known}
-    near = difflib.get_close_matches(compact(name), by_key, cutoff=0.7)
-    words = set(words_in(name))
-    longer = (key for key in known if words and words <= set(words_in(key)))
-    meant = [f"'{key}'" for key in dict.fromkeys((*(by_key[key] for key in near), *longer))][:_MOST_MEANT]
+    meant = [f"'{key}'" for key in near_keys(name, known)]
     if name in run_time:
         hint = "The node takes it as input when it runs. "
     else:

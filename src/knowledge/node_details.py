@@ -12,13 +12,15 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from .node_model import NodeParameter, NodeSpec, NodeSummary, Port
 
+
+_T = TypeVar("_T")
 
 INTEGERS: Final = frozenset({"integer", "int", "long"})
 NUMBERS: Final = frozenset({"float", "number", "double"})
@@ -31,6 +33,9 @@ _EXAMPLES: Final[dict[str, Any]] = {
     **dict.fromkeys(BOOLEANS, False),
     **dict.fromkeys(("any", "json"), None),
 }
+
+MOST_TOKENS: Final = 8_000
+"""Of an answer with many nodes; clients such as Claude Code refuse answers of more than 25,000."""
 
 MINIMAL_TOKENS: Final = 200
 STANDARD_TOKENS: Final = 1_500
@@ -207,6 +212,12 @@ class DetailLevel(StrEnum):
     FULL = "full"
     """All fields."""
 
+    @property
+    def and_shorter(self) -> list[DetailLevel]:
+        """This level and those with less, the shortest last."""
+        levels = list(DetailLevel)
+        return levels[: levels.index(self) + 1][::-1]
+
 
 def details_at(
     level: DetailLevel, spec: NodeSpec, *, include_examples: bool = True, include_schemas: bool = True
@@ -221,8 +232,22 @@ def details_at(
             return node_details(spec, include_examples=include_examples, include_schemas=include_schemas)
 
 
+def first_that_fit(entries: Sequence[_T], most: int) -> list[_T]:
+    """The first entries that fit into an answer of so many tokens, and at least one.
+
+    An answer goes out as text and as structured content (MCP demands both), and clients that show a model
+    both pay for both.
+    """
+    spent = 0
+    for number, entry in enumerate(entries):
+        spent += 2 * tokens(entry)
+        if number and spent > most:
+            return list(entries[:number])
+    return list(entries)
+
+
 def tokens(value: Any) -> int:
-    return -(-len(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()) // 4)
+    return -(-len(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")) // 4)
 
 
 def _minimal(spec: NodeSpec) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from itertools import compress
+from itertools import compress, pairwise
 from operator import mul
 from typing import TYPE_CHECKING, Final
 
@@ -133,7 +133,7 @@ class Hit:
     node: NodeSummary
     tier: Tier
     elsewhere: bool = False  # of the workflow engine, while KNIME's nodes are called alike
-    score: float  # above 0, larger for better hits; comparable within one answer
+    score: float  # above 0; of no hit larger than of one before it
     field: str = ""  # the one of `FIELDS` that matched, ``id``, ``vocabulary`` or ``phrase``
     words: tuple[str, ...] = ()
     phrase: int | None = None  # the number of the phrase that the query is, if it is close to one
@@ -146,7 +146,8 @@ class Hit:
         if is_named and not self.node.name.endswith(_OLD):
             tier = Tier.ALL_WORDS  # who types an old name wants what is in use, if it is called alike
         loss = 0.0
-        is_old_id = tier is Tier.CALLED and self.field == "aliases"
+        # *switch* is a word, of which KNIME has nodes; TRIGGER_MANUAL means one node.
+        is_old_id = tier is Tier.CALLED and self.field == "aliases" and not self.words[0].isalpha()
         is_one_word = tier is not Tier.EXACT or " " not in self.node.name
         if self.elsewhere and self.field != "id" and is_one_word and not is_old_id:
             tier, loss = Tier.ALL_WORDS, _ELSEWHERE_LOSS
@@ -204,6 +205,8 @@ def search(
         (hit for hit in found.values() if node_type is None or hit.node.node_type == node_type),
         key=lambda hit: hit.order,
     )
+    for better, hit in pairwise(hits):
+        hit.score = min(hit.score, better.score)
     shown = hits[offset : offset + limit]
     _add_reasons(reader, shown, nearness)
     # Phrases have words of other languages as well, so such a word was found as it is.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from ..types.errors import ArgumentsInvalid, MCPError, ToolNotFound
 from .compatible_nodes import find_compatible
 from .configuration_check import check_configuration
-from .node_details import DetailLevel, brief, details_at, filled
+from .node_details import MOST_TOKENS, DetailLevel, brief, details_at, filled, first_that_fit
 from .node_index import index_of
 from .node_model import SourceKind
 from .node_references import resolve_type, resolved_node
@@ -140,8 +140,8 @@ class _Call:
             raise self.invalid(name, f"There is no node type '{wanted[:80]}'", fix)
         return found, warning
 
-    def page(self) -> tuple[int, int]:
-        """The number of results to skip, and the number to return."""
+    def offset(self) -> int:
+        """The number of results to skip."""
         version, _, offset = (self.get("cursor") or f"{self.reader.origin.version}:0").partition(":")
         first = count_in(offset)
         if first is None or len(version) != len(self.reader.origin.version):
@@ -150,11 +150,11 @@ class _Call:
         if version != self.reader.origin.version:
             what = "The catalogue was built anew since the answer before"
             raise self.invalid("cursor", what, "Leave the cursor out to begin again.")
-        return first, self.arguments["max_results"]
+        return first
 
-    def next_cursor(self, total: int) -> str | None:
-        """The cursor of the page after this one; None if this is the last."""
-        end = sum(self.page())
+    def next_cursor(self, shown: int, total: int) -> str | None:
+        """The cursor of the page after this one, which has so many results; None if this is the last."""
+        end = self.offset() + shown
         return f"{self.reader.origin.version}:{end}" if end < total else None
 
 
@@ -164,32 +164,47 @@ def _get_node_types(call: _Call) -> dict[str, Any]:
     if name is not None:
         types = {name: types[name]}
     pairs = [(name, subtype) for name, subtypes in types.items() for subtype in subtypes]
-    offset, limit = call.page()
+    offset = call.offset()
+    shown = first_that_fit(pairs[offset : offset + call.arguments["max_results"]], MOST_TOKENS)
     found: dict[str, Any] = {}
-    for name, subtype in pairs[offset : offset + limit]:
+    for name, subtype in shown:
         found.setdefault(name, []).append(subtype)
-    if cursor := call.next_cursor(len(pairs)):
+    if cursor := call.next_cursor(len(shown), len(pairs)):
         found |= {"_total": len(pairs), "_next_cursor": cursor}
     return found | filled(_warning=warning)
 
 
 def _get_node_details(call: _Call) -> dict[str, Any]:
-    nodes = details_as_json(
-        call.reader,
-        call.arguments["nodes"],
-        DetailLevel(call.arguments["detail"]),
-        include_examples=call.arguments["include_examples"],
-        include_schemas=call.arguments["include_schemas"],
-    )
-    return {"nodes": nodes}
+    wanted, most, asked = call.arguments["nodes"], call.arguments["max_tokens"], call.arguments["detail"]
+    nodes: list[dict[str, Any]] = []
+    level = asked
+    for level in DetailLevel(asked).and_shorter:
+        nodes = details_as_json(
+            call.reader,
+            wanted[call.offset() :],
+            level,
+            include_examples=call.arguments["include_examples"],
+            include_schemas=call.arguments["include_schemas"],
+        )
+        if len(first_that_fit(nodes, most)) == len(nodes):
+            break
+    shown = first_that_fit(nodes, most)
+    warning = "" if level == asked else f"In the form '{level}': '{asked}' takes more than {most:,} tokens."
+    return {"nodes": shown} | filled(next_cursor=call.next_cursor(len(shown), len(wanted)), warning=warning)
 
 
 def _search_nodes(call: _Call) -> dict[str, Any]:
-    offset, limit = call.page()
     node_type, warning = call.node_type("node_type")
-    answer = search(call.reader, call.arguments["query"], limit=limit, offset=offset, node_type=node_type)
+    answer = search(
+        call.reader,
+        call.arguments["query"],
+        limit=call.arguments["max_results"],
+        offset=call.offset(),
+        node_type=node_type,
+    )
     detail = call.get("detail") or ("full" if call.arguments["include_details"] else None)
     hits = hits_as_json(call.reader, answer, DetailLevel(detail) if detail else None)
+    hits = first_that_fit(hits, MOST_TOKENS)
     warnings = [warning, *(f"'{word}' was not found, '{instead}' was." for word, instead in answer.corrected)]
     if answer.cut:
         warnings.append("Only the beginning of the query was looked at.")
@@ -205,12 +220,13 @@ def _search_nodes(call: _Call) -> dict[str, Any]:
         hint += " Not all nodes of KNIME are here; knime-mcp nodes build takes in those of your installation."
     found: dict[str, Any] = {"nodes": hits, "total": answer.total}
     return found | filled(
-        next_cursor=call.next_cursor(answer.total), warning=" ".join(filter(None, warnings)), hint=hint
+        next_cursor=call.next_cursor(len(hits), answer.total),
+        warning=" ".join(filter(None, warnings)),
+        hint=hint,
     )
 
 
 def _find_compatible(call: _Call) -> dict[str, Any]:
-    offset, limit = call.page()
     node, warning = call.node()
     among: dict[int, int] | None = None
     if (call.get("query") or "").strip():
@@ -222,8 +238,8 @@ def _find_compatible(call: _Call) -> dict[str, Any]:
         spec,
         after=call.arguments["direction"] == "after",
         port=call.get("port"),
-        offset=offset,
-        limit=limit,
+        offset=call.offset(),
+        limit=call.arguments["max_results"],
         among=among,
     )
     hint = ""
@@ -233,17 +249,19 @@ def _find_compatible(call: _Call) -> dict[str, Any]:
         hint = "Nothing in this catalogue fits. Other ports, or another query, may find something."
     elif listed and not listed[0].is_certain:
         hint = "The types of these ports are not known, so this is only what may fit."
-    found: dict[str, Any] = {
+    nodes = [
+        brief(entry.node)
+        | {"via": [{"output": output, "input": into, "type": kind} for output, into, kind in entry.via]}
+        for entry in listed
+    ]
+    shown = first_that_fit(nodes, MOST_TOKENS)
+    found = {
         "node": brief(node),
         "direction": call.arguments["direction"],
-        "nodes": [
-            brief(entry.node)
-            | {"via": [{"output": output, "input": into, "type": kind} for output, into, kind in entry.via]}
-            for entry in listed
-        ],
+        "nodes": shown,
         "total": total,
     }
-    return found | filled(next_cursor=call.next_cursor(total), warning=warning, hint=hint)
+    return found | filled(next_cursor=call.next_cursor(len(shown), total), warning=warning, hint=hint)
 
 
 def _check_configuration(call: _Call) -> dict[str, Any]:
@@ -267,7 +285,7 @@ def _check_workflow(call: _Call) -> dict[str, Any]:
 def workflow_check_as_json(check: WorkflowCheck, most: int | None = None) -> dict[str, Any]:
     """What a check found, errors first; at most so many entries of each kind, and how many more there are."""
     findings = sorted(check.findings, key=lambda finding: finding.severity != "error")
-    not_judged = [{"where": where, "why": why} for where, why in check.not_judged.items()]
+    not_judged = [{"where": where, "why": why} for where, why in check.not_judged]
     found: dict[str, Any] = {
         "valid": check.valid,
         "problems": [filled(**asdict(finding)) for finding in findings],

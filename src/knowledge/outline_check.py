@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from .compatible_nodes import is_typed, takes_anything
 from .configuration_check import check_configuration
 from .node_index import index_of, is_engines
-from .node_model import SourceKind
+from .node_model import Port, SourceKind
 from .node_references import resolved_node
 from .port_types import is_connectable_port
 from .query_words import folded
@@ -25,8 +25,18 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from .catalogue_reader import CatalogueReader
-    from .node_model import NodeSpec, Port
-    from .workflow_outline import Outline, OutlineConnection, OutlineNode
+    from .node_model import NodeSpec
+    from .workflow_outline import Outline, OutlineConnection, OutlineNode, UnreadKey
+
+_FLOW_VARIABLES: Final = Port(
+    name="flow variables",
+    type="Flow Variable",
+    type_id="org.knime.core.node.port.flowvariable.FlowVariablePortObject",
+)
+"""The port 0 that every node has on both sides."""
+
+_ENGINES: Final = frozenset({"main", "error"})
+"""What flows in workflow engines; what is told of an error may go wherever anything may go."""
 
 _OWN_PORTS: Final = "-1"
 """The node that stands for a metanode's or component's own ports in the connections inside of it."""
@@ -45,14 +55,14 @@ class OutlineFinding:
 class WorkflowCheck:
     findings: list[OutlineFinding] = field(default_factory=list[OutlineFinding])
     notes: list[str] = field(default_factory=list[str])
-    not_judged: dict[str, str] = field(default_factory=dict[str, str])  # nodes, and why
+    not_judged: dict[tuple[str, str], None] = field(default_factory=dict[tuple[str, str], None])  # where, why
     nodes: int = 0
     settings: int = 0  # nodes whose settings were judged
     connections: int = 0  # connections whose ports and types were judged
 
     @property
     def valid(self) -> bool | None:
-        """False with an error; None without one if there are nodes that nothing can be said about."""
+        """False with an error; None without one if there is something that nothing can be said about."""
         if any(finding.severity == "error" for finding in self.findings):
             return False
         return None if self.not_judged else True
@@ -61,6 +71,19 @@ class WorkflowCheck:
         self.findings.append(
             OutlineFinding(severity="error", where=where, setting=setting, problem=problem, fix=fix)
         )
+
+    def unjudged(self, where: str, why: str) -> None:
+        self.not_judged[where, why] = None
+
+    def unread(self, where: str, keys: Sequence[UnreadKey]) -> None:
+        """Says which keys of the outline play no part: nobody would know that they were not read."""
+        for entry in keys:
+            if entry.key in entry.known:
+                self.unjudged(where, f"'{entry.key}' was not read, as other keys say which it is")
+                continue
+            meant = " or ".join(f"'{key}'" for key in entry.meant)
+            fix = (f"Did you mean {meant}? " if meant else "") + f"Keys: {', '.join(entry.known)}."
+            self.error(where, f"'{entry.key}' is no key of an outline", fix)
 
     def warning(self, where: str, problem: str, fix: str) -> None:
         self.findings.append(OutlineFinding(severity="warning", where=where, problem=problem, fix=fix))
@@ -81,9 +104,11 @@ class _Checker:
         """Checks one level; `prefix` is the path of the metanode or component that it is in."""
         by_id: dict[str, NodeSpec | None] = {}
         nodes: dict[str, OutlineNode] = {}
+        self._found.unread(f"{prefix}workflow", outline.unread)
         for node in outline.nodes:
             where = f"{prefix}{node.label}"
             self._found.nodes += 1
+            self._found.unread(where, node.unread)
             if node.id in by_id:
                 self._found.error(
                     f"{prefix}workflow", f"two nodes have the id '{node.id}'", "Give each its own id."
@@ -96,6 +121,8 @@ class _Checker:
 
     def _node(self, node: OutlineNode, where: str) -> NodeSpec | None:
         if node.reference is None:
+            if node.settings is not None:
+                self._found.unjudged(where, "settings of metanodes and components are not known")
             return None
         spec = self._spec(node, where)
         if spec is None:
@@ -130,10 +157,9 @@ class _Checker:
 
     def _settings(self, node: OutlineNode, spec: NodeSpec, where: str) -> None:
         check = check_configuration(spec, node.settings or {})
-        if check.valid is None:
-            self._found.not_judged[where] = "the keys of its settings are not known"
-            return
-        self._found.settings += 1
+        self._found.settings += spec.settings_known
+        for note in check.notes:
+            self._found.unjudged(where, note)
         for entry in check.problems:
             self._found.error(where, entry.problem, entry.fix, setting=entry.setting)
 
@@ -150,6 +176,7 @@ class _Connections:
         taken: Counter[tuple[str, int]] = Counter()
         for line in self.outline.connections:
             where = f"{self.prefix}{line}"
+            self.found.unread(where, line.unread)
             missing = [name for name in (line.source, line.target) if not self._exists(name)]
             for name in missing:
                 known = ", ".join(list(self.nodes)[:20]) or "none"
@@ -191,9 +218,13 @@ class _Connections:
         inputs = self._ports(line, where, target, is_input=True)
         if outputs is None or inputs is None:
             return
-        self.found.connections += 1
         # Where an outline names no port, any of them may be meant.
-        if any(may_connect(output, into) for output, into in product(outputs, inputs)):
+        answers = [may_connect(output, into) for output, into in product(outputs, inputs)]
+        if True not in answers and None in answers:
+            self.found.unjudged(where, "it is not known whether the types of these ports fit")
+            return
+        self.found.connections += 1
+        if True in answers:
             return
         gives, wants = (
             " or ".join(sorted({port.type or port.name for port in side})) for side in (outputs, inputs)
@@ -205,14 +236,20 @@ class _Connections:
         self, line: OutlineConnection, where: str, spec: NodeSpec | None, *, is_input: bool
     ) -> Sequence[Port] | None:
         """The ports that may be meant; None if nothing can be said, or what is wrong was reported."""
-        port = line.target_port if is_input else line.source_port
-        if spec is not None and _is_sketch(spec) and not (spec.input_ports or spec.output_ports):
-            self.found.not_judged[where] = f"the ports of '{spec.name}' are not known here"
-        if spec is None or not (spec.input_ports or spec.output_ports):
-            return None  # an unknown node, a metanode, or one of the workflow engine without named ports
+        name, port = (line.target, line.target_port) if is_input else (line.source, line.source_port)
+        if spec is None:
+            node = self.nodes.get(name)
+            if node is None or node.reference is None:  # what is no node of the catalogue was reported
+                self.found.unjudged(
+                    self._label(name), "the ports of metanodes and components are not compared"
+                )
+            return None
+        if not is_engines(spec) and port == 0:
+            return [_FLOW_VARIABLES]
+        if not (spec.input_ports or spec.output_ports):
+            self.found.unjudged(where, f"the ports of '{spec.name}' are not known here")
+            return None
         ports = spec.input_ports if is_input else spec.output_ports
-        if port == 0:
-            return None  # every node has a port for flow variables, of which many lead to one
         if port is None:
             found = list(ports)
         elif isinstance(port, int):
@@ -223,7 +260,7 @@ class _Connections:
             return found
         side = "input" if is_input else "output"
         if _is_sketch(spec):
-            self.found.not_judged[where] = f"not all {side}s of '{spec.name}' are known here"
+            self.found.unjudged(where, f"not all {side}s of '{spec.name}' are known here")
             return None
         known = ", ".join(f"{number}: {entry.name}" for number, entry in enumerate(ports, 1)) or "none"
         what = f"'{spec.name}' has no {side}" + ("" if port is None else f" {port}")
@@ -280,11 +317,14 @@ def at_position(ports: Sequence[Port], number: int) -> list[Port]:
     return found
 
 
-def may_connect(output: Port, into: Port) -> bool:
-    """Whether nothing speaks against a connection, as far as the types of both ports are known."""
+def may_connect(output: Port, into: Port) -> bool | None:
+    """Whether a connection is right; None where the types of both ports do not say."""
     if output.type_id and into.type_id:
-        return is_connectable_port(output, into) is not False
+        return is_connectable_port(output, into)
+    if not is_typed(output) or not is_typed(into):
+        return None
     kinds = {folded(output.type), folded(into.type)}
-    is_known = is_typed(output) and is_typed(into) and not (takes_anything(output) or takes_anything(into))
+    if len(kinds) == 1 or kinds <= _ENGINES:
+        return True
     # By their names types are told apart only from tables: a port may be a kind of another one.
-    return not is_known or len(kinds) == 1 or "table" not in kinds
+    return False if "table" in kinds and not (takes_anything(output) or takes_anything(into)) else None

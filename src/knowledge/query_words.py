@@ -5,6 +5,7 @@ Function calls and Java classes are recognized. No catalogue is needed.
 
 from __future__ import annotations
 
+import difflib
 import re
 import tomllib
 import unicodedata
@@ -65,6 +66,9 @@ _CALL: Final = re.compile(r"=?\s*(?:\w+(?:\[\[?[^\[\]]*\]\]?)?(?:\.|::))*(\w+)\(
 """Matches a call: ``df['a'].shift(1)``, ``dplyr::left_join(x)``; the group is the function."""
 
 
+_MOST_MEANT: Final = 3
+
+
 def word_table(name: str) -> dict[str, Any]:
     """A table that comes along beside this module, such as ``languages.toml``."""
     return tomllib.loads(Path(__file__).with_name(name).read_text("utf-8"))
@@ -78,6 +82,15 @@ def folded(text: str) -> str:
 def compact(text: str) -> str:
     """A folded text without spaces: *GroupBy* and *Group By* are the same name."""
     return folded(text).replace(" ", "")
+
+
+def near_keys(written: str, keys: Iterable[str]) -> tuple[str, ...]:
+    """The keys that may be meant by one that is written differently, the most similar first."""
+    by_form = {compact(key): key for key in keys}
+    near = [by_form[form] for form in difflib.get_close_matches(compact(written), by_form, cutoff=0.7)]
+    words = set(words_in(written))
+    longer = (key for key in by_form.values() if words and words <= set(words_in(key)))
+    return tuple(dict.fromkeys((*near, *longer)))[:_MOST_MEANT]
 
 
 def unaccented(text: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from .node_details import MINIMAL_TOKENS, STANDARD_TOKENS, DetailLevel
+from .node_details import MINIMAL_TOKENS, MOST_TOKENS, STANDARD_TOKENS, DetailLevel
 from .node_model import ENGINE_TYPES
 
 if TYPE_CHECKING:
@@ -147,6 +147,7 @@ TYPES_OUTPUT: Final[_Schema] = _object(
 DETAILS_OUTPUT: Final = _answer(
     {
         "nodes": _array(_object(_DETAILS, "node_type", "subtype"), "In the order they were asked for"),
+        "next_cursor": _NEXT,
         "warning": _WARNING,
     },
     "nodes",
@@ -176,7 +177,8 @@ COMPATIBLE_OUTPUT: Final = _answer(
 CHECK_OUTPUT: Final = _answer(
     {
         "node": _object(_BRIEF),
-        "valid": _maybe("boolean") | {"description": "null: nothing can be described about it"},
+        "valid": _maybe("boolean")
+        | {"description": "null: nothing wrong was found, but not everything could be judged"},
         "problems": _array(_object(_PROBLEM, *_PROBLEM)),
         "notes": _TEXTS,
         "defaults": described("Settings that were not given, and what they are then", "object"),
@@ -195,7 +197,7 @@ _COUNT: Final[_Schema] = {"type": "integer"}
 WORKFLOW_OUTPUT: Final = _answer(
     {
         "valid": _maybe("boolean")
-        | {"description": "null: nothing wrong was found, but not every node could be judged"},
+        | {"description": "null: nothing wrong was found, but not everything could be judged"},
         "problems": _array(_object(_FINDING, "severity", "where", "problem", "fix"), "Errors come first"),
         "judged": _object(dict.fromkeys(("nodes", "settings", "connections"), _COUNT)),
         "not_judged": _array(_object({"where": _TEXT, "why": _TEXT}, "where", "why")),
@@ -312,6 +314,8 @@ GET_NODE_DETAILS: Final = KnowledgeTool(
             "include_examples": _flag("Include usage examples", default=True),
             "include_schemas": _flag("Include input/output schemas", default=True),
             "detail": _DETAIL | {"default": DetailLevel.FULL.value},
+            "max_tokens": _count("The longest answer; more nodes come in short", MOST_TOKENS, 200_000),
+            "cursor": _CURSOR,
         },
         "nodes",
     ),

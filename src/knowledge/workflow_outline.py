@@ -14,6 +14,7 @@ from typing import Any, Final, cast
 
 from ..types.errors import ArgumentsInvalid
 from ..types.texts import counted
+from .query_words import near_keys
 
 MOST_NODES: Final = 2_000
 MOST_CONNECTIONS: Final = 10_000
@@ -30,9 +31,20 @@ _FROM: Final = ("from", "source")
 _TO: Final = ("to", "target", "destination")
 _FROM_PORT: Final = ("from_port", "source_port", "output")
 _TO_PORT: Final = ("to_port", "target_port", "destination_port", "input")
+#: What people and models write for each other: it changes nothing that a workflow does.
+_REMARKS: Final = ("label", "title", "name", "description", "comment", "notes", "annotation", "position")
 
 Port = int | str | None
 """The number or the name of a port; None where whoever wrote the outline left it open."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnreadKey:
+    """A key of an outline whose value plays no part, so that nobody can call it right."""
+
+    key: str
+    known: tuple[str, ...]  # the keys that are read there
+    meant: tuple[str, ...]  # those that look like it; the key itself if another one says the same already
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +54,7 @@ class OutlineNode:
     reference: Mapping[str, str] | None  # None for metanodes and components
     settings: Mapping[str, Any] | None = None  # None: nothing is said about them
     inside: Outline | None = None  # of a metanode or component
+    unread: tuple[UnreadKey, ...] = ()
 
     @property
     def label(self) -> str:
@@ -54,6 +67,7 @@ class OutlineConnection:
     source_port: Port = None
     target: str
     target_port: Port = None
+    unread: tuple[UnreadKey, ...] = ()
 
     def __str__(self) -> str:
         ends = ((self.source, self.source_port), (self.target, self.target_port))
@@ -65,6 +79,41 @@ class Outline:
     nodes: tuple[OutlineNode, ...]
     connections: tuple[OutlineConnection, ...]
     has_own_ports: bool = False  # of a metanode or component: those of a node -1 in its connections
+    unread: tuple[UnreadKey, ...] = ()
+
+
+class _Entry:
+    """An object of an outline that knows what was read of it, so that nothing is passed over in silence."""
+
+    def __init__(self, given: Mapping[str, Any]) -> None:
+        self._given = {key: value for key, value in given.items() if value is not None}
+        self._known: dict[str, None] = {}
+        self._read: set[str] = set()
+
+    def first(self, *keys: str) -> Any:
+        """The value of the first of these keys that is there, which are words for the same."""
+        self._known |= dict.fromkeys(keys)
+        found = next((key for key in keys if key in self._given), None)
+        if found is None:
+            return None
+        self._read.add(found)
+        return self._given[found]
+
+    def all(self, *keys: str) -> dict[str, Any]:
+        """The values of these keys, which say something together only; empty if one is not there."""
+        self._known |= dict.fromkeys(keys)
+        if not self._given.keys() >= set(keys):
+            return {}
+        self._read.update(keys)
+        return {key: self._given[key] for key in keys}
+
+    def unread(self) -> tuple[UnreadKey, ...]:
+        known = tuple(self._known)
+        return tuple(
+            UnreadKey(key=key, known=known, meant=near_keys(key, known))
+            for key in self._given
+            if key not in self._read and key not in _REMARKS
+        )
 
 
 def read_outline(given: Any) -> Outline:
@@ -74,7 +123,7 @@ def read_outline(given: Any) -> Outline:
     """
     if isinstance(given, str):
         try:
-            given = json.loads(given)
+            given = json.loads(given, object_pairs_hook=_without_repeats)
         except (ValueError, RecursionError) as error:
             raise _invalid(f"is no JSON: {error}") from None
     if isinstance(given, Mapping):
@@ -84,22 +133,32 @@ def read_outline(given: Any) -> Outline:
     return _outline(given, 0)
 
 
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"the key '{next(key for key in keys if keys.count(key) > 1)}' stands twice")
+    return found
+
+
 def _outline(given: Any, depth: int) -> Outline:
     if not isinstance(given, Mapping):
         raise _invalid("is no object")
-    entries = cast("Mapping[str, Any]", given)
+    entry = _Entry(cast("Mapping[str, Any]", given))
     if depth > _DEEPEST:
         raise _invalid(f"is nested more than {_DEEPEST} times")
-    nodes = [_node(place, node, depth) for place, node in _listed(entries, "nodes", MOST_NODES)]
-    connections = [
-        _connection(place, line) for place, line in _listed(entries, "connections", MOST_CONNECTIONS)
-    ]
-    return Outline(nodes=tuple(nodes), connections=tuple(connections), has_own_ports=depth > 0)
+    nodes = _listed(entry.first("nodes"), "nodes", MOST_NODES)
+    connections = _listed(entry.first("connections"), "connections", MOST_CONNECTIONS)
+    return Outline(
+        nodes=tuple(_node(place, node, depth) for place, node in nodes),
+        connections=tuple(_connection(place, line) for place, line in connections),
+        has_own_ports=depth > 0,
+        unread=entry.unread(),
+    )
 
 
-def _listed(entries: Mapping[str, Any], key: str, most: int) -> list[tuple[str, Any]]:
+def _listed(given: Any, key: str, most: int) -> list[tuple[str, Any]]:
     """The entries of a list with their places; nodes may also be given by id."""
-    given = entries.get(key)
     if given is None and key == "connections":
         return []
     if isinstance(given, Mapping) and key == "nodes":
@@ -126,29 +185,35 @@ def _node(place: str, given: Any, depth: int) -> OutlineNode:
         return OutlineNode(id=given, name=given, reference={"id": given})
     if not isinstance(given, Mapping):
         raise _invalid(f"has {place}, which is neither an object nor a name")
-    entry = cast("Mapping[str, Any]", given)
-    inside, settings = entry.get("inside"), _first(entry, _SETTINGS_KEYS)
+    entry = _Entry(cast("Mapping[str, Any]", given))
+    node_id, inside, settings = entry.first("id"), entry.first("inside"), entry.first(*_SETTINGS_KEYS)
     if settings is not None and not isinstance(settings, Mapping):
         raise _invalid(f"has settings in {place} that are no object")
-    reference = _reference(place, entry) if inside is None else None
-    name = str(_first(entry, ("label", "title")) or (reference or entry).get("id", ""))
+    reference = _reference(place, entry, node_id) if inside is None else None
+    label = entry.first("label", "title", *(("name",) if inside is not None else ()))
+    name = str(label or (reference or {}).get("id") or node_id or "")
     return OutlineNode(
-        id=str(entry.get("id", name)),
+        id=name if node_id is None else str(node_id),
         name=(reference or {}).get("id", "") or (reference or {}).get("subtype", "") or name,
         reference=reference,
         settings=cast("Mapping[str, Any] | None", settings),
         inside=None if inside is None else _outline(inside, depth + 1),
+        unread=entry.unread(),
     )
 
 
-def _reference(place: str, entry: Mapping[str, Any]) -> dict[str, str]:
-    if isinstance(entry.get("node_type"), str) and isinstance(entry.get("subtype"), str):
-        return {"node_type": entry["node_type"], "subtype": entry["subtype"]}
-    given = _first(entry, _NODE_KEYS)
+def _reference(place: str, entry: _Entry, node_id: Any) -> dict[str, str]:
+    if both := entry.all("node_type", "subtype"):
+        return {key: str(value) for key, value in both.items()}
+    given = entry.first(*_NODE_KEYS)
     if isinstance(given, Mapping):
-        return _reference(place, cast("Mapping[str, Any]", given))
-    if given is None and "subtype" not in entry and isinstance(entry.get("id"), str):
-        given = entry["id"]
+        inner = _Entry(cast("Mapping[str, Any]", given))
+        found = _reference(place, inner, inner.first("id"))
+        if unread := inner.unread():
+            raise _invalid(f"has the key '{unread[0].key}' in {place}, which is none of a node's name")
+        return found
+    if given is None:
+        given = node_id
     if not isinstance(given, str) or not given.strip():
         raise _invalid(f"has {place} without 'node', the name or the id of a node")
     return {"id": given.strip()}
@@ -156,37 +221,46 @@ def _reference(place: str, entry: Mapping[str, Any]) -> dict[str, str]:
 
 def _connection(place: str, given: Any) -> OutlineConnection:
     source = target = None
+    unread: tuple[UnreadKey, ...] = ()
     if isinstance(given, str) and (ends := _ENDS.fullmatch(given.strip())):
-        source, target = _end(ends[1]), _end(ends[2])
+        source, target = _end(place, ends[1]), _end(place, ends[2])
     elif isinstance(given, Mapping):
-        entry = cast("Mapping[str, Any]", given)
-        source = _end(_first(entry, _FROM), _first(entry, _FROM_PORT))
-        target = _end(_first(entry, _TO), _first(entry, _TO_PORT))
+        entry = _Entry(cast("Mapping[str, Any]", given))
+        source = _end(place, entry.first(*_FROM), entry.first(*_FROM_PORT))
+        target = _end(place, entry.first(*_TO), entry.first(*_TO_PORT))
+        unread = entry.unread()
     elif pair := _pair(given):
-        source, target = map(_end, pair)
+        source, target = (_end(place, end) for end in pair)
     if source is None or target is None:
         raise _invalid(f"has {place}, which is no connection such as 'read:1 -> filter:1'")
-    return _line(*source, *target)
+    return OutlineConnection(
+        source=source[0], source_port=source[1], target=target[0], target_port=target[1], unread=unread
+    )
 
 
-def _line(source: str, source_port: Port, target: str, target_port: Port) -> OutlineConnection:
-    return OutlineConnection(source=source, source_port=source_port, target=target, target_port=target_port)
-
-
-def _end(given: Any, port: Any = None) -> tuple[str, Port] | None:
+def _end(place: str, given: Any, beside: Any = None) -> tuple[str, Port] | None:
     """A node and one of its ports, which may follow a colon or stand beside the node; None for no node."""
+    ports = [beside]
     if isinstance(given, Mapping):
-        entry = cast("Mapping[str, Any]", given)
-        given, port = _first(entry, ("node", "id")), _first(entry, ("port",)) if port is None else port
+        entry = _Entry(cast("Mapping[str, Any]", given))
+        given = entry.first("node", "id")
+        ports.append(entry.first("port"))
+        if unread := entry.unread():
+            raise _invalid(f"has '{unread[0].key}' at an end of {place}; an end has 'node' and 'port'")
     elif pair := _pair(given):
-        given, port = pair
-    if not isinstance(given, (str, int, float)):
+        given = pair[0]
+        ports.append(pair[1])
+    if isinstance(given, bool) or not isinstance(given, (str, int, float)):
         return None
     name = str(given).strip()
     before, _, after = (part.strip() for part in name.rpartition(":"))
     if before and after:
-        name, port = before, after if port is None else port
-    return name, _port(port)
+        name = before
+        ports.append(after)
+    told = {_port(port) for port in ports if port is not None}
+    if len(told) > 1:
+        raise _invalid(f"has {place} with several ports for '{name}': {', '.join(sorted(map(str, told)))}")
+    return name, told.pop() if told else None
 
 
 def _pair(given: Any) -> Sequence[Any] | None:
@@ -197,14 +271,8 @@ def _pair(given: Any) -> Sequence[Any] | None:
 
 
 def _port(given: Any) -> Port:
-    if given is None or isinstance(given, bool):
-        return None
-    text = str(given).strip()
+    text = f"{given:g}" if isinstance(given, float) else str(given).strip()
     return int(text) if text.isascii() and text.isdigit() and len(text) < 6 else text
-
-
-def _first(entry: Mapping[str, Any], keys: Sequence[str]) -> Any:
-    return next((entry[key] for key in keys if entry.get(key) is not None), None)
 
 
 def _invalid(what: str) -> ArgumentsInvalid:

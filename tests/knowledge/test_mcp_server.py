@@ -178,6 +178,9 @@ def test_an_address_of_ipv6_that_is_taken_is_said(capsys):
     assert said.startswith("Nothing can listen at ::1, port 80: address already in use.")
 
 
+MANY = {"nodes": [f"no {number}" for number in range(100)], "max_tokens": 200_000}
+
+
 def test_a_session_on_stdio_is_served_without_the_sdk(catalogue_file):
     """Loading the SDK takes longer than everything else at the start."""
     hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
@@ -185,7 +188,7 @@ def test_a_session_on_stdio_is_served_without_the_sdk(catalogue_file):
         ("initialize", hello),
         ("tools/list", {}),
         ("tools/call", {"name": "search_nodes", "arguments": {"query": "VLOOKUP", "max_results": 1}}),
-        ("tools/call", {"name": "get_node_details", "arguments": {"nodes": [f"no {n}" for n in range(100)]}}),
+        ("tools/call", {"name": "get_node_details", "arguments": MANY}),
         ("tools/call", {"name": "nope", "arguments": {}}),
         ("tools/call", {"name": "find_compatible", "arguments": {"node": "FLOW.IFF"}}),
     ]
@@ -218,7 +221,7 @@ def test_a_session_on_stdio_is_served_without_the_sdk(catalogue_file):
 
 def test_an_answer_that_is_read_slowly_is_whole_although_nothing_more_comes_in(catalogue_file):
     hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
-    many = {"name": "get_node_details", "arguments": {"nodes": [f"no {number}" for number in range(100)]}}
+    many = {"name": "get_node_details", "arguments": MANY}
     asked = [("initialize", hello), ("tools/call", many), ("ping", {})]
     with commands.Popen(
         nodes_command("serve", "--catalogue", catalogue_file),

@@ -410,3 +410,19 @@ def test_slips_and_order_of_words(subtests, reader):
     ]:
         with subtests.test(query=query, name=name):
             assert [hit.node.name for hit in search(reader, query, limit=1).hits] == [name]
+
+
+def test_a_plain_word_finds_knimes_nodes_before_those_of_the_engine(subtests, call):
+    for query, first in [
+        ("switch", "IF Switch"),
+        ("if", "Rule Engine"),
+        ("XLOOKUP", "Value Lookup"),
+        ("random number", "Random Number Assigner"),
+        ("vlookup", "Value Lookup"),
+    ]:
+        with subtests.test(query=query):
+            hits = call("search_nodes", query=query)["nodes"]
+            assert hits[0]["name"] == first
+            assert "UNKNOWN" not in [hit["node_type"] for hit in hits]
+            scores = [hit["relevance_score"] for hit in hits]
+            assert scores == sorted(scores, reverse=True)

@@ -5,6 +5,7 @@ import pytest
 
 from knime_mcp.knowledge.catalogue_file import CatalogueError
 from knime_mcp.knowledge.catalogue_reader import Catalogue
+from knime_mcp.knowledge.node_details import tokens
 from knime_mcp.knowledge.node_model import ENGINE_TYPES
 from knime_mcp.knowledge.node_service import NodeKnowledgeMCPService, NodeKnowledgeService
 from knime_mcp.knowledge.sources.catalogue_build import write_catalogue
@@ -232,3 +233,35 @@ def test_the_sources_service_and_registry(own_catalogue):
     assert len(service.search_nodes("send email notification", 5)) == 5
     (found,) = service.get_node_details([{"node_type": "FLOW", "subtype": "IF"}], False, False)
     assert found["subtype"] == "IF"
+
+
+def test_details_of_many_nodes_fit_a_model_and_nothing_is_left_out(call):
+    wanted = [hit["name"] for hit in call("search_nodes", query="learner predictor", max_results=40)["nodes"]]
+    told, cursor, pages = [], None, 0
+    while pages == 0 or cursor:
+        answer = call("get_node_details", nodes=wanted, **({"cursor": cursor} if cursor else {}))
+        assert 2 * tokens(answer["nodes"]) <= 8_000
+        told += [node["name"] for node in answer["nodes"]]
+        cursor, pages = answer.get("next_cursor"), pages + 1
+    assert told == wanted
+    assert pages < len(wanted) / 10
+
+
+def test_a_few_nodes_come_in_full_and_more_in_short_which_is_said(call):
+    assert "warning" not in call("get_node_details", nodes=["Row Filter", "CSV Writer"])
+    answer = call("get_node_details", nodes=["Joiner"] * 2)
+    assert answer["warning"] == "In the form 'standard': 'full' takes more than 8,000 tokens."
+    whole = call("get_node_details", nodes=["Joiner"] * 2, max_tokens=100_000)
+    assert "parameters" in whole["nodes"][1]
+
+
+def test_no_list_is_longer_than_a_model_takes(subtests, call):
+    for name, arguments in [
+        ("get_node_types", {"max_results": 5_000}),
+        ("search_nodes", {"query": "table", "max_results": 100, "detail": "full"}),
+        ("find_compatible", {"node": "CSV Reader", "max_results": 100}),
+    ]:
+        with subtests.test(name=name):
+            answer = call(name, **arguments)
+            assert 2 * tokens(answer) <= 9_000
+            assert answer.get("next_cursor") or answer.get("_next_cursor")

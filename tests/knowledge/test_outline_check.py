@@ -110,6 +110,85 @@ def test_what_is_wrong_is_said(subtests, call):
             assert fix in first["fix"]
 
 
+READ = {"id": "read", "node": "CSV Reader"}
+SPLIT = {"id": "split", "node": "Row Splitter"}
+ROWS = {"id": "rows", "node": "Row Filter"}
+
+
+def test_a_key_that_is_not_read_is_an_error_or_not_judged(subtests, call):
+    line = {"from": "split", "to": "rows"}
+    for key, outline_with, valid in [
+        ("sourcePort", [line | {"sourcePort": 7}], False),
+        ("fromPort", [line | {"fromPort": 7}], False),
+        ("sourceOutput", [line | {"sourceOutput": 7}], False),
+        ("port", [line | {"port": 7}], False),
+        ("edges", {"edges": ["read:1 -> nowhere:9"]}, False),
+        ("links", {"links": []}, False),
+        ("config", ROWS | {"config": {"matchCriteria": "XOR"}}, False),
+        ("setting", ROWS | {"setting": {"matchCriteria": "XOR"}}, False),
+        ("Settings", ROWS | {"Settings": {"matchCriteria": "XOR"}}, False),
+        ("inputs", ROWS | {"inputs": ["read"]}, False),
+        ("type", {"id": "rows", "name": "Row Filter", "type": "Joiner"}, None),
+        ("node_type", ROWS | {"node_type": "MANIPULATOR"}, None),
+        ("parameters", ROWS | {"settings": {}, "parameters": {"matchCriteria": "XOR"}}, None),
+        ("source", [line | {"source": "read"}], None),
+    ]:
+        written = {"nodes": [READ, SPLIT, ROWS], "connections": ["read -> split"]}
+        if isinstance(outline_with, list):
+            written["connections"] += outline_with
+        elif "id" in outline_with:
+            written["nodes"][2] = outline_with
+        else:
+            written |= outline_with
+        with subtests.test(key=key):
+            answer = call("check_workflow", workflow=written)
+            assert answer["valid"] is valid
+            said = answer["problems"] if valid is False else answer["not_judged"]
+            assert any(f"'{key}'" in json.dumps(entry) for entry in said), said
+
+
+def test_what_a_key_may_mean_is_said(call):
+    written = {"nodes": [READ, ROWS], "connections": [{"from": "read", "to": "rows", "fromPort": 1}]}
+    (problem,) = call("check_workflow", workflow=written)["problems"]
+    assert problem["where"] == "read -> rows"
+    assert problem["fix"].startswith("Did you mean 'from_port'")
+
+
+def test_remarks_for_people_are_no_problem(call):
+    remark = dict.fromkeys(("label", "title", "name", "description", "notes"), "x") | {"position": [1, 2]}
+    line = {"from": "read", "to": "rows"}
+    written = {"nodes": [READ | remark, ROWS], "connections": [line | remark]} | remark
+    assert call("check_workflow", workflow=written)["valid"] is True
+
+
+def test_flow_variables_and_tables_are_told_apart(subtests, call):
+    nodes = {
+        "read": "CSV Reader",
+        "rows": "Row Filter",
+        "row": "Table Row to Variable",
+        "merge": "Merge Variables",
+    }
+    for line, valid in [
+        ("read:0 -> rows:0", True),
+        ("read:0 -> rows:1", False),
+        ("read:1 -> rows:0", False),
+        ("row:1 -> rows:0", True),
+        ("row:1 -> rows:1", False),
+        ("read:0 -> merge:1", True),
+    ]:
+        with subtests.test(line=line):
+            assert call("check_workflow", workflow=outline(line, **nodes))["valid"] is valid
+
+
+def test_connections_whose_types_are_not_known_are_not_judged(call):
+    answer = call(
+        "check_workflow",
+        workflow=outline("a:1 -> b:1", a="Amazon Authenticator", b="Amazon Athena Connector"),
+    )
+    assert answer["valid"] is None
+    assert answer["judged"]["connections"] == 0
+
+
 def test_a_deprecated_node_is_a_warning_with_its_successor(call):
     answer = call("check_workflow", workflow=outline(learn={"node": f"{TREE}2"}))
     deprecated = next(entry for entry in answer["problems"] if "deprecated" in entry["problem"])
@@ -193,7 +272,15 @@ def test_what_is_no_outline_is_refused_with_a_sample(subtests, tools):
             "settings in nodes[0] that are no object",
         ),
         ({"nodes": [], "connections": ["a"]}, "which is no connection"),
-        ({"nodes": [], "connections": [{"from": {"a": 1}, "to": "b"}]}, "which is no connection"),
+        (
+            {"nodes": [], "connections": [{"from": {"a": 1}, "to": "b"}]},
+            "has 'a' at an end of connections[0]",
+        ),
+        (
+            {"nodes": [], "connections": [{"from": "a:1", "from_port": 7, "to": "b"}]},
+            "several ports for 'a': 1, 7",
+        ),
+        ('{"nodes": [], "nodes": ["Joiner"]}', "the key 'nodes' stands twice"),
         ({"nodes": [], "connections": [[["a", 1, 2], "b"]]}, "which is no connection"),
         ({"nodes": ["Joiner"] * 2001}, "2,000 are allowed"),
     ]:

@@ -59,10 +59,10 @@ def _tell(check: WorkflowCheck) -> None:
         say(f"  {finding.fix}")
     for text in check.notes:
         note(text)
-    for where, why in list(check.not_judged.items())[:_SHOWN]:
+    for where, why in list(check.not_judged)[:_SHOWN]:
         note(f"Not judged: {where}: {why}")
     if len(check.not_judged) > _SHOWN:
-        note(f"… and {counted(len(check.not_judged) - _SHOWN, 'more node')} not judged")
+        note(f"… and {counted(len(check.not_judged) - _SHOWN, 'more place')} not judged")
     wrong = sum(finding.severity == "error" for finding in check.findings)
     say(
         f"{counted(check.nodes, 'node')}, {counted(check.settings, 'configuration')} and"

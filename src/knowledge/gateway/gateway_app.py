@@ -27,7 +27,7 @@ from .gateway_settings import is_loopback
 from .mcp_endpoint import MCPEndpoint, node_endpoint
 from .node_retriever import CatalogueKnowledge
 from .observing import LOGGER, REQUEST_ID, GatewaySpans, Observed, record_of, spans_from_environment
-from .request_guard import KEY_HEADER, from_elsewhere, noted
+from .request_guard import from_elsewhere, noted
 
 if TYPE_CHECKING:
     import asyncio
@@ -115,10 +115,8 @@ def _watched(app: FastAPI, door: Door) -> FastAPI:
             CORSMiddleware,
             allow_origins=door.settings.cors_origins,
             allow_methods=["GET", "POST", "DELETE"],
-            allow_headers=[
-                *(KEY_HEADER, "Authorization", "Content-Type", REQUEST_ID),
-                *("MCP-Protocol-Version", "Mcp-Session-Id", "Mcp-Method", "Mcp-Name", "Last-Event-ID"),
-            ],
+            # Any: MCP has headers of its own for each parameter (Mcp-Param-*), tracing has its own.
+            allow_headers=["*"],
             expose_headers=[REQUEST_ID, "Retry-After", "Mcp-Session-Id", "WWW-Authenticate"],
         )
     # The one that is added last is outermost, and so also sees what the others refuse.

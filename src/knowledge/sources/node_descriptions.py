@@ -219,8 +219,11 @@ def read_node_description(data: bytes) -> NodeSpec:
 
 
 def node_type_of(kind: str) -> str:
-    """The node type (``LOOP_START``) for KNIME's kind of a node (``LoopStart``)."""
-    return "_".join(camel_case_parts(kind) or ["Unknown"]).upper()
+    """The node type (``LOOP_START``) for KNIME's kind of a node (``LoopStart``).
+
+    Where a node says none, KNIME calls it unknown; it is one of the others.
+    """
+    return "_".join(camel_case_parts("Other" if kind in ("", "Unknown") else kind)).upper()
 
 
 def _full_text(full: Element) -> str:

@@ -106,7 +106,7 @@ def _node(line: Mapping[str, Any], header: Mapping[str, Any]) -> NodeSpec:
         place = f"{place}{line['id'].partition('$')[0].replace('.', '/')}.java"
     return NodeSpec(
         id=line["id"],
-        node_type=line["kind"],
+        node_type="OTHER" if line["kind"] == "UNKNOWN" else line["kind"],
         subtype=line["id"],
         name=line["name"],
         version=line["version"],

@@ -143,7 +143,7 @@ def test_no_web_page_may_call_unless_its_origin_was_named(gateway, start):
     asked = {
         "Origin": "https://app.example",
         "Access-Control-Request-Method": "POST",
-        "Access-Control-Request-Headers": "x-api-key,content-type",
+        "Access-Control-Request-Headers": "x-api-key,content-type,traceparent,baggage,mcp-param-city",
     }
     with gateway.client("") as client:
         closed = client.options(f"{V1}/invoke", headers=asked)
@@ -154,6 +154,7 @@ def test_no_web_page_may_call_unless_its_origin_was_named(gateway, start):
         response = client.options(f"{V1}/invoke", headers=asked)
         assert response.status_code == 200
         assert response.headers["access-control-allow-origin"] == "https://app.example"
+        assert response.headers["access-control-allow-headers"] == asked["Access-Control-Request-Headers"]
         other = client.options(f"{V1}/invoke", headers=asked | {"Origin": "https://evil.example"})
         assert "access-control-allow-origin" not in other.headers
 
