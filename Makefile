@@ -2,8 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Three for each processor, as most tests wait for a process, a server or a clock.
-WORKERS ?= $(shell $(PYTHON) -c 'import os; print(3 * os.cpu_count())')
+# Two for each processor, as many tests wait for a process, a server or a clock; each imports all tests anew.
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print(2 * os.cpu_count())')
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --retries 5
 
 # What is half made when a download fails is made anew the next time.
@@ -25,7 +25,7 @@ test-all: $(VENV)/.test conformance  ## also the whole of long corpora, servers 
 	$(PYTEST)
 
 quick: $(VENV)/.test  ## some tests of every part, within a minute, for whoever changes a line
-	$(PYTEST) -q -m quick
+	$(PYTEST) -q -m "quick and not long"
 
 coverage: $(VENV)/.test  ## how much of the node knowledge its tests run: what the source documents ask for
 	$(PYTEST) -q -m "not peer and not long" tests/knowledge --cov=src/knowledge --cov-report=term --cov-fail-under=90

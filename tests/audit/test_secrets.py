@@ -210,6 +210,7 @@ def test_a_secret_as_it_stands_in_a_url():
     assert "4711" not in marker.data("https://h/mcp?key=k%C3%A4se%2F4711%20x1y2&b=1")
 
 
+@pytest.mark.long
 def test_what_many_threads_learn_is_all_known():
     marker = SecretMarker()
     secrets = [f"c4n4ry-5ecret-{number:04}" for number in range(400)]

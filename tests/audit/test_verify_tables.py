@@ -107,6 +107,7 @@ def test_an_empty_table(table, calls):
     assert not table(calls.slice(0, 0), head="sha256:" + "ab" * 32).consistent
 
 
+@pytest.mark.long
 def test_ten_thousand_rows(tmp_path):
     path = tmp_path / "r1.jsonl"
     written, head = write_run(path, 10_000)

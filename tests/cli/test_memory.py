@@ -5,6 +5,8 @@ import re
 import subprocess
 import sys
 
+import pytest
+
 from tests.support.scripted_server import ScriptedServer, modern, rpc, text, tool
 
 MIB = 2**20
@@ -31,6 +33,7 @@ def measured(folder, *words):
     return done.stdout, int(re.search(r"^peak (\d+)$", done.stderr, re.MULTILINE)[1]) * 1024
 
 
+@pytest.mark.long
 def test_a_list_of_very_many_tools(tmp_path):
     tools = [tool(f"tool_{number}") for number in range(TOOLS)]
     with ScriptedServer(modern(tools__list=rpc({"tools": tools, "resultType": "complete"}))) as server:
@@ -39,6 +42,7 @@ def test_a_list_of_very_many_tools(tmp_path):
     assert peak < 500 * MIB  # 225 MiB on Linux, Python 3.11
 
 
+@pytest.mark.long
 def test_a_large_result_in_a_journal_and_in_csv(tmp_path):
     (tmp_path / "in.csv").write_text("q\nx\n", encoding="utf-8")
     words = ("echo", "in.csv", "--out", "out.csv", "--audit")

@@ -83,6 +83,7 @@ def ended(tmp_path, server):
     return run
 
 
+@pytest.mark.long
 @pytest.mark.timeout(1800)  # thirty starts of Python
 def test_command_lines_give_the_same_in_both_ways(ended):
     differing = []

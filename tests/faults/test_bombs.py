@@ -1,8 +1,11 @@
 """Few bytes that are 60 MB or more in memory are refused in every way that a server is reached."""
 
+import pytest
+
 from tests.faults.bombs import measured
 
 
+@pytest.mark.long
 def test_bombs_are_refused_in_every_way(tmp_path):
     lines = measured(tmp_path)
     assert len(lines) == 26

@@ -46,6 +46,7 @@ def test_a_hundred_calls_at_once_have_a_state_each(tmp_path, transport, mode):
     run(calls())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("transport", ["http", "stdio"])
 def test_five_megabytes_through_three_transforms(tmp_path, transport):
     file = graph_file(

@@ -236,6 +236,7 @@ def test_every_kind_in_every_spelling_is_in_no_artefact(tmp_path):
     assert {name: what for name, what in shown.items() if what} == {}
 
 
+@pytest.mark.long
 def test_ten_thousand_values_through_a_graph_with_short_credentials(tmp_path):
     chance = random.Random(25)
     nodes = ENTRY, call("echo", "{v: {expr: entry.v}}", node="x"), EXIT

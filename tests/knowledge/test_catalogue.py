@@ -285,6 +285,7 @@ def test_a_new_file_is_taken_with_the_next_question_and_not_within_one(path):
         assert [node.subtype for node in catalogue.nodes()] == ["BACK"]
 
 
+@pytest.mark.long
 def test_threads_read_whole_catalogues_while_it_is_replaced_again_and_again(path):
     def version(number):
         return [spec(f"N{index}", description=f"version {number}") for index in range(40)]

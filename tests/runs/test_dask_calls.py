@@ -123,6 +123,7 @@ def test_a_killed_worker_is_a_row_and_no_second_call(server, doomed):
     assert workers.call(server.call(text="after")).record.result == "noted after"
 
 
+@pytest.mark.long
 def test_a_worker_that_leaves_in_order_repeats_nothing(server, doomed):
     workers = server.workers(doomed)
     with ThreadPoolExecutor(1) as thread:
@@ -135,6 +136,7 @@ def test_a_worker_that_leaves_in_order_repeats_nothing(server, doomed):
     assert server.said("begun slow") == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("tool", ["look", "put"])
 def test_what_may_be_repeated_is_made_again(server, doomed, tool):
     workers = server.workers(doomed)
@@ -147,6 +149,7 @@ def test_what_may_be_repeated_is_made_again(server, doomed, tool):
     assert server.said("begun again") == 2
 
 
+@pytest.mark.long
 def test_a_result_that_is_lost_is_not_made_again(server, doomed):
     """Dask computes a result again when the worker that holds it is gone before anybody fetched it."""
     held = doomed.submit(remote_call, server.remote(server.call(text="once")), pure=False, retries=0)
@@ -199,6 +202,7 @@ def test_a_result_that_cannot_be_fetched_any_more_is_unknown(server):
     assert record.status is CallStatus.UNKNOWN
 
 
+@pytest.mark.long
 def test_a_cluster_without_workers_ends_the_run(server, doomed, monkeypatch):
     monkeypatch.setattr("knime_mcp.runs.dask_calls._WORKERLESS_SECONDS", 1.0)
     workers = server.workers(doomed)

@@ -243,6 +243,7 @@ def test_what_a_person_wrote_is_no_mark(recorded):
     assert "/user (0123456789ab)" in lost.reason
 
 
+@pytest.mark.long
 def test_results_of_twenty_megabytes_are_compared(recorded):
     calls = recorded(("big", {"megabytes": 20}), ("big", {"megabytes": 20, "letter": "y"}))
     assert [verdict for _, verdict in replay(calls).verdicts] == ["same", "same"]

@@ -10,13 +10,13 @@ import keyring
 import pytest
 
 # Speed is no property of the code under test; and what CI tries must not change from run to run.
-hypothesis.settings.register_profile(
-    "default",
+WHOLE = hypothesis.settings(
     deadline=None,
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
     derandomize="CI" in os.environ,
 )
-hypothesis.settings.load_profile("default")
+hypothesis.settings.register_profile("whole", WHOLE)
+hypothesis.settings.register_profile("sample", WHOLE, max_examples=20)
 
 # Whoever runs the tests may sign journals of their own.
 os.environ["KNIME_MCP_AUDIT_KEYS"] = os.devnull + "/none"
@@ -45,9 +45,14 @@ def pytest_load_initial_conftests():
     use_host()  # here, as coverage is measured by now
 
 
+def pytest_configure(config):
+    """Random values: some where what is long is left out, all of them otherwise."""
+    hypothesis.settings.load_profile("sample" if "not long" in config.option.markexpr else "whole")
+
+
 def pytest_ignore_collect(collection_path, config):
     """With ``-m quick``, modules without that mark are not imported: it takes longer than the tests."""
-    if config.option.markexpr != "quick" or not collection_path.name.startswith("test_"):
+    if not config.option.markexpr.startswith("quick") or not collection_path.name.startswith("test_"):
         return None
     return True if "pytest.mark.quick" not in collection_path.read_text(encoding="utf-8") else None
 

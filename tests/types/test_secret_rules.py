@@ -241,6 +241,7 @@ def values(chance, depth=0):
             return {str(values(chance, 4)): values(chance, depth + 1) for _ in range(chance.randrange(4))}
 
 
+@pytest.mark.long
 def test_ten_thousand_values_with_short_credentials_arrive_as_they_were():
     chance = random.Random(23)
     for number in range(10_000):

@@ -4,6 +4,7 @@ import random
 import threading
 
 import pyarrow as pa
+import pytest
 
 from knime_mcp.audit.verify import verify_file
 from tests.support import peers
@@ -43,6 +44,7 @@ def model():
     return turn
 
 
+@pytest.mark.long
 def test_every_prompt_has_its_answer_and_every_call_its_row(ask, host, tools_of, rows_of, tmp_path):
     with (
         peers.running(peers.counting("lasting")) as lasting,

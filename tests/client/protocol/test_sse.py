@@ -124,6 +124,7 @@ def test_of_any_bytes_no_event_is_larger_than_the_limit_unless_it_says_so(chunks
         assert event.refused is not None or len(event.data) <= 50
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("line", [b"x: y\n", b"data: \n"])
 def test_millions_of_lines_in_one_chunk_are_not_texts_all_at_once(line):
     chunk = line * 900_000 + b"data: 1\n\n"

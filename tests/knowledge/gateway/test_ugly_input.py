@@ -204,6 +204,7 @@ def test_half_open_clients_do_not_keep_others_out(start):
             connection.close()
 
 
+@pytest.mark.long
 @pytest.mark.requirement("N24")
 def test_two_hundred_clients_at_once_get_their_own_answers(gateway):
     headers = {"X-API-Key": gateway.key()}

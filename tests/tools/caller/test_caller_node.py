@@ -315,6 +315,7 @@ def test_an_empty_parameter_table_gives_an_empty_table(server, tools_of, call, r
     assert plain(result.outputs[0].column_names) == ["a", "when", "s", *COLUMNS, "result"]
 
 
+@pytest.mark.long
 def test_thousands_of_rows_keep_their_order(server, tools_of, call, rows_of):
     result = call(
         tools_of(server.url("/two")),

@@ -32,6 +32,7 @@ def test_lone_surrogates_in_arguments_are_named(shapes, call, rows_of):
     assert "/a/b" in failed.failure["message"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("tool", ["text", "structured"])
 def test_results_of_50_megabytes_are_kept_whole(shapes, call, rows_of, tool):
     (row,) = rows_of(call(server_url=shapes.url("/legacy/json/huge"), tool_name=tool))
