@@ -28,7 +28,7 @@ from .files import (
 )
 from .mcpgraph import DialectChoice, serve_document
 from .serving import LogLevel, check_exposure
-from .shared_options import GuardOption, HostOption, HttpOption, LogLevelOption
+from .shared_options import HostOption, HttpOption, LogLevelOption
 from .terminal import LONGEST_ERROR, complain, note, print_json, print_text, say
 
 if TYPE_CHECKING:
@@ -407,7 +407,13 @@ def serve(
         bool,
         typer.Option("--unprotected", help="Let everybody call who reaches an address beyond this machine."),
     ] = False,
-    keys_file: GuardOption = None,
+    tokens_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Over HTTP, let in only clients with a bearer token of this file (one a line).",
+        ),
+    ] = None,
     log_level: LogLevelOption = LogLevel.INFO,
 ) -> ExitCode:
     """Serve the tools of a graph document as an MCP server.
@@ -418,7 +424,11 @@ def serve(
     Example: knime-mcp graph serve tools.yaml --http 8080
     """
     what = "call these tools, with the rights of this program and the credentials of its servers"
-    check_exposure(host, what, http=http, keys=keys_file, unprotected=unprotected)
+    if tokens_file is not None and (http is None or unprotected):
+        raise UsageError(f"--tokens-file does not go with {'--unprotected' if unprotected else 'stdin'}.")
+    if http is not None and tokens_file is None:
+        instead = "--tokens-file FILE asks for a bearer token"
+        check_exposure(host, what, instead, unprotected=unprotected)
     return serve_document(
         file,
         http=http,
@@ -430,5 +440,5 @@ def serve(
         reload=reload,
         validate=validate,
         log_level=log_level,
-        keys=keys_file,
+        tokens=tokens_file,
     )

@@ -67,16 +67,18 @@ def toolkit(
     Example: knime-mcp graph toolkit tools.yaml
     """
     check_journal(audit)
-    import anyio
-
     from ..graph.document_loading import load_document
-    from ..graph.graph_serving import serve_stdio
     from ..graph.toolkit import Toolkit
+    from ..web.tool_server import ToolServer
 
     log_to_stderr(log_level, "[%(levelname)s] %(message)s")
     load_document(file, dialect=dialect, mcp_file=mcp)  # says what is wrong before a client comes
     with recorded_run(audit, about=f"knime-mcp graph toolkit {file.name}") as run:
-        signaled = anyio.run(serve_stdio, Toolkit(file, dialect=dialect, mcp_file=mcp, run=run))
+        served = Toolkit(file, dialect=dialect, mcp_file=mcp, run=run)
+        try:
+            signaled = ToolServer(served).run_stdio()
+        finally:
+            served.close()
     if signaled:
         end_now()
     return ExitCode.OK

@@ -11,15 +11,14 @@ import sys
 from argparse import ArgumentParser, Namespace
 from contextlib import ExitStack
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..version import VERSION
 from .app import until_canceled
-from .command_errors import ExitCode, exit_code, needs_graph
-from .files import check_journal, recorded_run
-from .serving import LogLevel, announce, end_now, graph_guard, log_to_stderr
+from .command_errors import ExitCode, UsageError, exit_code, needs_graph
+from .files import check_journal, read_text, recorded_run
+from .serving import LogLevel, announce, end_now, log_to_stderr
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -97,14 +96,15 @@ def serve_document(
     reload: bool = True,
     validate: bool = True,
     log_level: LogLevel = LogLevel.INFO,
-    keys: Path | None = None,
+    tokens: Path | None = None,
 ) -> ExitCode:
     """Serves a document until the client leaves or a signal comes.
 
-    The port `http` is 0 for any; without one, the client is at standard input and output. With `keys`, over
-    HTTP, clients need a key of this file, or a login.
+    The port `http` is 0 for any; without one, the client is at standard input and output. With `tokens`, over
+    HTTP, clients need a bearer token of this file.
     """
     check_journal(audit)
+    known = None if tokens is None else tokens_in(tokens)
     gc.disable()  # collections during the imports would take a tenth of the start
     import anyio
 
@@ -145,18 +145,25 @@ def serve_document(
         gc.freeze()  # long-lived objects; collecting them would delay calls
         signaled = False
         if http is None:
-            beside = [] if watch is None else [partial(watch.run, service)]
-            signaled = anyio.run(lambda: serve_stdio(service, *beside))
+            signaled = serve_stdio(service, reload=watch)
         else:
-            guard = None
-            if keys is not None:
-                guard = stack.enter_context(graph_guard(http, host, keys))
             anyio.run(
-                lambda: serve_http(service, http, host=host, reload=watch, on_ready=announce, guard=guard)
+                lambda: serve_http(service, http, host=host, reload=watch, on_ready=announce, tokens=known)
             )
     if signaled:
         end_now()
     return ExitCode.OK
+
+
+def tokens_in(file: Path) -> list[str]:
+    """The bearer tokens in a file: one a line; empty lines, and those that begin with #, are left out."""
+    lines = map(str.strip, read_text(file).splitlines())
+    tokens = [line for line in lines if line and not line.startswith("#")]
+    if not tokens:
+        raise UsageError(f"There is no token in {file}: write one a line.")
+    if any(not token.isascii() or " " in token for token in tokens):
+        raise UsageError(f"A token in {file} has characters that no header can carry.")
+    return tokens
 
 
 if __name__ == "__main__":

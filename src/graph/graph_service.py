@@ -17,12 +17,11 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio
 
-from ..stdio.session import Info, Report, RequestedCall
 from ..types.errors import kind_and_place
 from ..types.texts import without_surrogates
+from ..web.tool_server import Info
 from ..yaml_text import as_mapping
 from .graph_model import EntryNode, ExitNode, SwitchNode, TransformNode, for_clients
-from .graph_spans import is_traced
 from .run_control import Hooks, RunError
 
 if TYPE_CHECKING:
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ..audit.secrets import SecretMarker
+    from ..web.tool_server import Report, RequestedCall
     from .api import McpGraphApi
     from .executor import GraphExecutor, RunResult
     from .graph_model import GraphTool, Node
@@ -72,10 +72,6 @@ class GraphService:
         return Info(
             name=server.name, title=server.title, version=server.version, instructions=server.instructions
         )
-
-    @property
-    def is_observed(self) -> bool:
-        return self._api.executor.spans is not None or is_traced()
 
     async def tools(self, *, any_json: bool) -> list[dict[str, Any]]:
         """The tools, as MCP lists them; `any_json`: the client takes results that are not objects."""

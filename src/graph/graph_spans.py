@@ -6,7 +6,6 @@ Names of spans and attributes: https://opentelemetry.io/docs/specs/semconv/gen-a
 
 from __future__ import annotations
 
-import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -76,9 +75,3 @@ class GraphSpans(Tracing):
             except BaseException as error:
                 self.failed(span, str(getattr(error, "kind", None) or type(error).__name__))
                 raise
-
-
-def is_traced() -> bool:
-    """Returns whether a tracer provider is installed in this process, as by ``opentelemetry-instrument``."""
-    trace = sys.modules.get("opentelemetry.trace")  # imported by any code that installs a provider
-    return trace is not None and not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)

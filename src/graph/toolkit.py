@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import anyio
 
 from ..client.limits import Timeouts
-from ..stdio.session import INVALID_PARAMS, Info, Refused, RequestedCall
 from ..types.errors import MCPError
 from ..types.texts import counted, without_surrogates
 from ..version import VERSION
+from ..web.tool_server import Info, Refused, RequestedCall
 from ..yaml_text import Severity, as_list, as_mapping, one_of
 from .api import McpGraphApi
 from .document_edits import GraphEditError, with_value
@@ -35,11 +35,11 @@ from .server_configs import client_for
 from .studio.desk import ConflictError, Desk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Generator, Mapping
+    from collections.abc import Callable, Generator, Mapping
     from pathlib import Path
 
     from ..runs.engine import Run
-    from ..stdio.session import Report
+    from ..web.tool_server import Report
     from .graph_cases import CaseOutcome, GraphCase
     from .graph_model import Dialect, GraphDocument
 
@@ -140,8 +140,6 @@ class Toolkit:
         run: Records the calls that runs of tools make.
     """
 
-    is_observed = False
-
     def __init__(
         self,
         file: Path,
@@ -160,7 +158,6 @@ class Toolkit:
         self._context: Raw = {}  # outputs of the last run
         self._service: GraphService | None = None
         self._ran: GraphDocument | None = None
-        self.on_change: Callable[[], Coroutine[Any, Any, None]] | None = None
         self._actions: Mapping[str, Callable[..., Raw]] = {
             "listGraphTools": self._list,
             "getGraphTool": self._get,
@@ -186,7 +183,7 @@ class Toolkit:
 
     async def call(self, asked: RequestedCall, report: Report | None = None) -> Raw:
         if asked.tool not in _SCHEMAS:
-            raise Refused(INVALID_PARAMS, f"There is no tool '{asked.tool}'")
+            raise Refused(f"There is no tool '{asked.tool}'")
         arguments = dict(asked.arguments or {})
         # A result and no error of the protocol, as a model reads only results.
         if fault := violation(compiled(_SCHEMAS[asked.tool]), arguments, "The arguments"):

@@ -35,5 +35,6 @@ def _program(arguments, log, into, out):
         for number, end in enumerate((into, out, said)):
             os.dup2(end.fileno(), number)
             end.close()
+    sys.stdin = open(0, closefd=False)  # noqa: SIM115 - that of a forked process is empty
     sys.argv = ["mcpgraph", *arguments]
     mcpgraph.main()

@@ -11,12 +11,13 @@ import threading
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
+import anyio
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.shared.message import SessionMessage
+from mcp_types import jsonrpc_message_adapter
 
 from knime_mcp.client.mcp_client import MCPClient, StdioServer
-from knime_mcp.graph.sdk_server import sdk_streams
-from knime_mcp.stdio.pipes import Incoming, OutputPipe
 from tests.graph.forked_program import started
 from tests.graph.graphs import ENTRY, EXIT, FIXTURE, SERVER, call, tool, yaml
 from tests.support import commands
@@ -66,16 +67,40 @@ async def client_of(argv, *, mode="legacy", **options):
 
 
 @asynccontextmanager
+async def streams(lines, out):
+    """The streams of the official client, over two pipes."""
+    to_client, reader = anyio.create_memory_object_stream(0)
+    writer, from_client = anyio.create_memory_object_stream(0)
+
+    async def read():
+        async with to_client:
+            while line := await anyio.to_thread.run_sync(lines.readline):
+                await to_client.send(
+                    SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
+                )
+        lines.close()
+
+    async def write():
+        with out:
+            async for item in from_client:
+                text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
+                await anyio.to_thread.run_sync(out.write, f"{text}\n".encode())
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(read)
+        tasks.start_soon(write)
+        yield reader, writer
+        await writer.aclose()
+
+
+@asynccontextmanager
 async def client_of_fork(arguments, log):
     """The official client, on a forked ``mcpgraph``, which ends well."""
-    loop, incoming = asyncio.get_running_loop(), Incoming()
-    outgoing = OutputPipe(on_lost=incoming.close)
     with started(arguments, log) as (process, out, into):
-        await loop.connect_read_pipe(lambda: incoming, os.fdopen(os.dup(into.fileno()), "rb", buffering=0))
-        await loop.connect_write_pipe(lambda: outgoing, os.fdopen(os.dup(out.fileno()), "wb", buffering=0))
+        lines = os.fdopen(os.dup(into.fileno()), "rb"), os.fdopen(os.dup(out.fileno()), "wb", buffering=0)
         into.close()
         out.close()
-        async with Client(sdk_streams((incoming, outgoing)), mode="legacy") as client:
+        async with Client(streams(*lines), mode="legacy") as client:
             yield client
         await asyncio.to_thread(process.join, DEADLINE)
         assert process.exitcode == 0, log.read_text()

@@ -6,7 +6,7 @@ import pytest
 
 from knime_mcp.graph import McpGraphApi
 from knime_mcp.graph.graph_service import GraphService
-from knime_mcp.stdio.session import RequestedCall
+from knime_mcp.web.tool_server import RequestedCall
 
 from .graphs import EXIT, load, tool, transform, yaml
 

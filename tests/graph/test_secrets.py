@@ -14,8 +14,8 @@ from knime_mcp.cli.files import recorded_run
 from knime_mcp.graph import McpGraphApi
 from knime_mcp.graph.document_loading import check_text
 from knime_mcp.graph.graph_service import HISTORY_KEY, GraphService
-from knime_mcp.stdio.session import RequestedCall
 from knime_mcp.types.secret_rules import stands_out
+from knime_mcp.web.tool_server import RequestedCall
 from tests.graph.graphs import ENTRY, EXIT, SERVER, call, tool, transform, yaml
 from tests.graph.live import PROGRAM, graph_file, served
 from tests.graph.test_observing import collector

@@ -9,7 +9,7 @@ import pytest
 
 from knime_mcp.client.mcp_client import MCPClient, StdioServer
 from knime_mcp.graph.toolkit import Toolkit
-from knime_mcp.stdio.session import RequestedCall
+from knime_mcp.web.tool_server import RequestedCall
 from tests.graph.graphs import call, transform
 from tests.graph.live import COMMAND, DEADLINE, graph_file, run
 from tests.support.peers import OWN_CODE

@@ -17,7 +17,6 @@ OVER_EVERYTHING = {
 }
 #: Folders that are tested through their users.
 THROUGH_USERS = {
-    "stdio": "graph/test_live_pipes.py",
     "cli/nodes": "cli/test_nodes.py",
     "knowledge/packs": "knowledge/sources/test_spec_packs.py",
 }

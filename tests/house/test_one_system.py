@@ -19,8 +19,7 @@ ASKS = re.compile(
 ASKING_MODULES = {"fcntl", "grp", "msvcrt", "pwd", "resource", "termios", "tty", "winreg", "_winapi"}
 #: What may only be done with what `system.py` returns: options of `Popen`, and features of modules.
 OPTIONS = {"start_new_session", "creationflags", "process_group", "preexec_fn"}
-#: It closes standard streams of its own process, after it has asked `system.LOOPS_READ_PIPES`.
-ALLOWED = {("stdio/pipes.py", "os.set_blocking"), ("audit/journal.py", "platform.system")}
+ALLOWED = {("audit/journal.py", "platform.system")}
 
 
 def asked(code: Iterable[ast.AST]) -> set[str]:

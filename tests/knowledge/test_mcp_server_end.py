@@ -77,7 +77,7 @@ def test_a_second_signal_ends_it_at_once(catalogue_file):
 
 @pytest.mark.parametrize("version", ERAS)
 def test_a_client_that_leaves_early_is_no_error(catalogue_file, version):
-    said = "[INFO] knime_mcp.web.listening: A client left before its request was complete\n"
+    said = "[INFO] knime_mcp.web.tool_server: A client left before its request was complete\n"
     with served(catalogue_file, "--log-level", "info") as (address, process):
         with sending(address, BEGUN, version):
             pass

@@ -10,21 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..command_errors import ExitCode, UsageError, needs_gateway, reports_errors
-from ..serving import (
-    LogLevel,
-    announce,
-    check_exposure,
-    end_now,
-    guarded_settings,
-    log_to_stderr,
-    tell_of_keys,
-)
-from ..shared_options import GuardOption, HostOption, HttpOption, LogLevelOption, a_number
+from ..serving import LogLevel, announce, check_exposure, end_now, log_to_stderr
+from ..shared_options import HostOption, HttpOption, LogLevelOption, a_number
 from ..terminal import note, print_json, say, show_table
 from .node_catalogue import CatalogueOption, open_catalogue, tell_origin
 
 if TYPE_CHECKING:
-    from ...knowledge.catalogue_reader import Catalogue
     from ...knowledge.gateway.api_keys import ApiKey, KeyStore
 
 _SCOPES = ("tools:read", "tools:execute", "health:check")
@@ -42,7 +33,6 @@ def serve(
         bool,
         typer.Option("--unprotected", help="Let everybody read who reaches an address beyond this machine."),
     ] = False,
-    keys_file: GuardOption = None,
     log_level: LogLevelOption = LogLevel.WARNING,
     catalogue: CatalogueOption = None,
 ) -> ExitCode:
@@ -55,40 +45,22 @@ def serve(
     """
     import anyio
 
-    from ...knowledge.mcp_server import ServedTools, serve_http, serve_stdio
+    from ...knowledge.mcp_server import serve_http, tool_server
     from ...knowledge.node_service import NodeKnowledgeMCPService
 
     log_to_stderr(log_level, "[%(levelname)s] %(name)s: %(message)s")
-    check_exposure(host, "read this catalogue", http=http, keys=keys_file, unprotected=unprotected)
+    if http is not None:
+        instead = "'knime-mcp nodes gateway' asks for keys"
+        check_exposure(host, "read this catalogue", instead, unprotected=unprotected)
     with open_catalogue(catalogue) as opened:
-        if http is not None and keys_file is not None:
-            _serve_guarded(opened, http, host, keys_file)
-            return ExitCode.OK
-        tools = ServedTools(NodeKnowledgeMCPService(opened))
+        service = NodeKnowledgeMCPService(opened)
         if http is None:
-            # Ended by a signal, it has a thread left that waits for a line, which no interpreter can end.
-            if anyio.run(serve_stdio, tools):
+            if tool_server(service).run_stdio():
                 end_now()
             return ExitCode.OK
         tell_origin(opened.origin)
-        anyio.run(lambda: serve_http(tools, http, host=host, on_ready=announce))
+        anyio.run(lambda: serve_http(service, http, host=host, on_ready=announce))
     return ExitCode.OK
-
-
-@needs_gateway
-def _serve_guarded(catalogue: Catalogue, port: int, host: str, keys: Path) -> None:
-    from ...knowledge.gateway.gateway_app import behind_door, opened_gateway
-    from ...knowledge.gateway.mcp_endpoint import PATH, node_endpoint
-    from ...web import listening
-
-    async def serve_nodes() -> None:
-        async with behind_door(built, node_endpoint(built), "POST") as listeners:
-            await listening.serve(listeners, on_ready=lambda urls: announce(urls[0] + PATH))
-
-    with opened_gateway(guarded_settings(port, host, keys), catalogue) as built:
-        tell_origin(catalogue.origin)
-        tell_of_keys(built)
-        asyncio.run(serve_nodes())
 
 
 @reports_errors
@@ -135,7 +107,8 @@ def gateway(
     configure_logging(settings)
     with open_catalogue(catalogue) as opened, opened_gateway(settings, opened) as built:
         tell_origin(opened.origin)
-        tell_of_keys(built)
+        if built.tokens is None and not any(key.works() for key in built.keys.all()):
+            note(f"There are no keys in {settings.gateway_keys_file} yet: knime-mcp nodes keys create NAME")
         asyncio.run(serve(built, on_ready=_announce))
     return ExitCode.OK
 

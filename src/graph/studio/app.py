@@ -65,7 +65,6 @@ _HEADERS: Final = {
     "cache-control": "no-store",
 }
 _LOOK_SECONDS: Final = 0.5
-_PATIENCE_SECONDS: Final = 30
 _GRACE_SECONDS: Final = 2
 _LARGEST: Final = 16 * 1024 * 1024
 _END: Final = "end"
@@ -240,7 +239,7 @@ class Studio:
     async def run(self, port: int, on_ready: Callable[[str], None]) -> None:
         """Serves the page on this machine until a signal comes."""
         self._loop = asyncio.get_running_loop()
-        listener = Listener(self.app(), "127.0.0.1", port, patience=_PATIENCE_SECONDS, grace=_GRACE_SECONDS)
+        listener = Listener(self.app(), "127.0.0.1", port, grace=_GRACE_SECONDS)
         looking = asyncio.create_task(self._look())
 
         def ready(urls: Sequence[str]) -> None:

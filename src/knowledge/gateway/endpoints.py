@@ -10,7 +10,6 @@ from fastapi import Body, Request, Response
 from pydantic import Discriminator, Tag
 
 from ...version import VERSION
-from ...web.listening import ENDING
 from .api_keys import Scope
 from .gateway_bodies import (
     MCPHealth,
@@ -30,7 +29,7 @@ from .gateway_bodies import (
     ToolResult,
 )
 from .gateway_errors import UNAVAILABLE, Envelope, answer
-from .observing import CONTENT_TYPE, door_of, gateway_of, record_of
+from .observing import CONTENT_TYPE, gateway_of, record_of
 from .request_guard import CALLING, LISTING, router
 
 PREFIX: Final = "/api/v1/mcp"
@@ -83,8 +82,7 @@ async def health(request: Request) -> Response:
 )
 async def public_health(request: Request) -> Response:
     """Report whether the gateway works."""
-    ending = "The listener is about to end" if request.scope.get(ENDING) else None
-    record_of(request).error = problem = door_of(request).problem() or ending
+    record_of(request).error = problem = gateway_of(request).problem()
     body = PublicHealth(
         status="healthy" if problem is None else "unhealthy", version=VERSION, timestamp=int(time.time())
     )
@@ -179,8 +177,8 @@ async def invoke_internally(request: Request, body: ToolCall) -> Response:
 @METRICS.get("/metrics", response_class=Response)
 def metrics(request: Request) -> Response:
     """Return the metrics in Prometheus' format."""
-    door = door_of(request)
-    text = door.metrics.exposed(healthy=door.problem() is None)
+    gateway = gateway_of(request)
+    text = gateway.metrics.exposed(healthy=gateway.problem() is None)
     return Response(text, headers={"Content-Type": CONTENT_TYPE})
 
 

@@ -23,7 +23,6 @@ from ...types.texts import canonical_json, pointer_text
 from ..tool_arguments import listed
 from .api_keys import KeyStore, RateLimiter
 from .gateway_errors import MCPError, MCPErrorType, as_mcp_error, unavailable
-from .observing import GatewaySpans, Metrics, RequestRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Hashable, Iterable, Mapping, Sequence
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from ..tool_definitions import KnowledgeTool
     from .access_tokens import TokenVerifier
     from .gateway_settings import GatewaySettings
+    from .observing import GatewaySpans, Metrics, RequestRecord
 
 V = TypeVar("V")
 
@@ -185,31 +185,17 @@ def _what_is_wanted(schema: Mapping[str, Any], error: Any) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Door:
-    """Who may come in, and what is known of them afterwards: what each server behind keys needs."""
-
-    settings: GatewaySettings
-    keys: KeyStore
-    tokens: TokenVerifier | None = None  # of the company's provider, if it is named
-    metrics: Metrics = field(default_factory=Metrics)
-    spans: GatewaySpans = field(default_factory=GatewaySpans)
-    limiter: RateLimiter = field(default_factory=RateLimiter)
-
-    def problem(self) -> str | None:
-        """The reason why what is behind the door does not work; None if it works."""
-        return None
-
-    def count_call(self, tool: str, outcome: str, seconds: float) -> None:
-        self.metrics.calls.labels(tool, outcome).inc()
-        self.metrics.call_seconds.labels(tool).observe(seconds)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gateway(Door):
+class Gateway:
     """The state that all listeners of a gateway share."""
 
+    settings: GatewaySettings
     registry: ToolRegistry
     catalogue: Catalogue
+    keys: KeyStore
+    tokens: TokenVerifier | None  # of the company's provider, if it is named
+    metrics: Metrics
+    spans: GatewaySpans
+    limiter: RateLimiter = field(default_factory=RateLimiter)
 
     def tools(self) -> ToolRegistry:
         if not self.settings.mcp_enabled:
@@ -217,6 +203,7 @@ class Gateway(Door):
         return self.registry
 
     def problem(self) -> str | None:
+        """The reason why the tools do not work; None if they work."""
         return self.registry.problem() if self.settings.mcp_enabled else None
 
     async def call(self, name: str, arguments: Mapping[str, Any], record: RequestRecord) -> dict[str, Any]:
@@ -264,7 +251,8 @@ class Gateway(Door):
             finally:
                 seconds = time.perf_counter() - started
                 record.tool_ms = round(seconds * 1000, 2)
-                self.count_call(name, outcome, seconds)
+                self.metrics.calls.labels(name, outcome).inc()
+                self.metrics.call_seconds.labels(name).observe(seconds)
 
 
 class TTLCache(Generic[V]):

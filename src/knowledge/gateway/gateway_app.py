@@ -6,7 +6,7 @@ The public application is for other machines, the internal one for programs on t
 from __future__ import annotations
 
 import ssl
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -20,18 +20,18 @@ from ...version import VERSION
 from ...web import listening
 from ..node_service import NodeKnowledgeMCPService
 from .api_keys import KeyStore
-from .endpoints import INTERNAL, METRICS, PUBLIC, PUBLIC_HEALTH
-from .gateway import Door, Gateway, ToolRegistry
+from .endpoints import INTERNAL, PUBLIC
+from .gateway import Gateway, ToolRegistry
 from .gateway_errors import Envelope, failure, invalid_request
 from .gateway_settings import is_loopback
-from .mcp_endpoint import MCPEndpoint, node_endpoint
+from .mcp_endpoint import MCPEndpoint
 from .node_retriever import CatalogueKnowledge
-from .observing import LOGGER, REQUEST_ID, GatewaySpans, Observed, record_of, spans_from_environment
+from .observing import LOGGER, REQUEST_ID, GatewaySpans, Metrics, Observed, record_of, spans_from_environment
 from .request_guard import KEY_HEADER, from_elsewhere, noted
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import AsyncGenerator, Callable, Generator
+    from collections.abc import Callable, Generator
 
     from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -52,7 +52,10 @@ def opened_gateway(
 ) -> Generator[Gateway]:
     """Opens a gateway, and closes it, but not its catalogue. Without `spans`, ``OTEL_*`` counts."""
     with ExitStack() as stack:
-        door = stack.enter_context(opened_door(settings, spans=spans))
+        keys = stack.enter_context(KeyStore(settings.gateway_keys_file))
+        watching = spans or spans_from_environment()
+        stack.callback(watching.close)
+        metrics = Metrics()
         sources: list[ToolSource] = [NodeKnowledgeMCPService(catalogue)]
         if settings.supabase() is None:
             threshold = settings.node_knowledge_default_threshold
@@ -61,7 +64,7 @@ def opened_gateway(
             # Imported here, as its HTTP client takes long to load.
             from .outside_services import SupabaseKnowledge
 
-            supabase = SupabaseKnowledge(settings, on_lookup=door.metrics.lookups("supabase"))
+            supabase = SupabaseKnowledge(settings, on_lookup=metrics.lookups("supabase"))
             stack.callback(supabase.close)
             sources.append(supabase)
         if settings.elasticsearch_indices:
@@ -74,21 +77,11 @@ def opened_gateway(
             settings=settings,
             registry=ToolRegistry(sources, most_results=settings.mcp_max_results_per_tool),
             catalogue=catalogue,
-            keys=door.keys,
-            tokens=door.tokens,
-            metrics=door.metrics,
-            spans=door.spans,
+            keys=keys,
+            tokens=_tokens(settings),
+            metrics=metrics,
+            spans=watching,
         )
-
-
-@contextmanager
-def opened_door(settings: GatewaySettings, *, spans: GatewaySpans | None = None) -> Generator[Door]:
-    """Opens what lets callers in, and closes it. Without `spans`, ``OTEL_*`` counts."""
-    with ExitStack() as stack:
-        keys = stack.enter_context(KeyStore(settings.gateway_keys_file))
-        watching = spans or spans_from_environment()
-        stack.callback(watching.close)
-        yield Door(settings=settings, keys=keys, tokens=_tokens(settings), spans=watching)
 
 
 def _tokens(settings: GatewaySettings) -> TokenVerifier | None:
@@ -104,22 +97,18 @@ def public_app(gateway: Gateway) -> FastAPI:
     app = _app(gateway, "public", "Node knowledge", "The node knowledge and its tools over HTTP.")
     for part in PUBLIC:
         app.include_router(part)
-    app.state.mcp = node_endpoint(gateway)
-    app.state.mcp.add_to(app, "POST")
-    return _watched(app, gateway)
-
-
-def _watched(app: FastAPI, door: Door) -> FastAPI:
-    if door.settings.gateway_cors_origins:
+    app.state.mcp = MCPEndpoint(gateway)
+    app.state.mcp.add_to(app)
+    if gateway.settings.gateway_cors_origins:
         app.add_middleware(
             CORSMiddleware,
-            allow_origins=door.settings.cors_origins,
-            allow_methods=["GET", "POST", "DELETE"],
+            allow_origins=gateway.settings.cors_origins,
+            allow_methods=["GET", "POST"],
             allow_headers=[
                 *(KEY_HEADER, "Authorization", "Content-Type", REQUEST_ID),
-                *("MCP-Protocol-Version", "Mcp-Session-Id", "Mcp-Method", "Mcp-Name", "Last-Event-ID"),
+                *("MCP-Protocol-Version", "Mcp-Method", "Mcp-Name"),
             ],
-            expose_headers=[REQUEST_ID, "Retry-After", "Mcp-Session-Id", "WWW-Authenticate"],
+            expose_headers=[REQUEST_ID, "Retry-After", "WWW-Authenticate"],
         )
     # The one that is added last is outermost, and so also sees what the others refuse.
     app.add_middleware(Observed)
@@ -256,32 +245,6 @@ async def serve(
         )
 
 
-@asynccontextmanager
-async def behind_door(
-    door: Door, endpoint: MCPEndpoint, *methods: str
-) -> AsyncGenerator[list[listening.Listener]]:
-    """The listeners of an MCP server that stands alone behind a door, without the gateway's other endpoints.
-
-    `methods` are those that the server takes.
-    """
-    public, internal = (_bare_app(door, listener) for listener in ("public", "internal"))
-    endpoint.add_to(public, *methods)
-    internal.include_router(METRICS)
-    internal.add_middleware(ThisMachineOnly)
-    internal.add_middleware(Observed)
-    listeners = _listeners(door.settings, _watched(public, door), internal)
-    async with endpoint.running():
-        yield listeners
-
-
-def _bare_app(door: Door, listener: str) -> FastAPI:
-    app = FastAPI(openapi_url=None, redirect_slashes=False, telemetry=_NO_TELEMETRY)
-    app.state.gateway, app.state.listener = door, listener
-    app.add_exception_handler(HTTPException, _no_such_endpoint)
-    app.include_router(PUBLIC_HEALTH)
-    return app
-
-
 def _listeners(settings: GatewaySettings, public: FastAPI, internal: FastAPI) -> list[listening.Listener]:
     if settings.needs_tls_warning:
         LOGGER.warning(
@@ -302,7 +265,6 @@ def _listener(
         app,
         host,
         port,
-        patience=settings.gateway_request_timeout,
         # At the end a call that runs is still answered.
         grace=int(settings.gateway_tool_timeout) + 1,
         lifespan="off",

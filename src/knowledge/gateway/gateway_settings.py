@@ -92,7 +92,7 @@ class GatewaySettings(BaseModel):
     )
     gateway_max_body_bytes: int = Field(1_048_576, ge=1024, description="Largest body of a request.")
     gateway_request_timeout: float = Field(
-        10.0, gt=0, description="Seconds that a client may take to send a request."
+        10.0, gt=0, description="Seconds that a client may take to send the body of a request."
     )
     gateway_tool_timeout: float = Field(30.0, gt=0, description="Seconds that a tool may take.")
     gateway_max_connections: int = Field(

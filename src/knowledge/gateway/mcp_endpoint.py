@@ -1,8 +1,6 @@
-"""``/mcp``: an MCP server behind the gateway's keys, logins, scopes, limits and observation.
+"""``/mcp``: the MCP server of node knowledge behind keys, logins, scopes, limits and observation.
 
-Of node knowledge it is the server of ``nodes serve``, but any other can stand there, such as that of a graph
-document. Clients send a key as ``X-API-Key`` or, as most of them can, as a bearer token, or the token of a
-login.
+Clients send a key as ``X-API-Key`` or, as most of them can, as a bearer token, or the token of a login.
 """
 
 from __future__ import annotations
@@ -10,18 +8,16 @@ from __future__ import annotations
 import json
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
-from mcp.server.auth.provider import AccessToken
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from ...types.errors import MCPError as BaseError
-from ...web.listening import WholeRequests
+from ...web.tool_server import PATH
 from ...yaml_text import as_mapping
-from ..mcp_server import ServedTools, mcp_app
+from ..mcp_server import tool_server
 from ..node_service import NodeKnowledgeMCPService
 from ..tool_definitions import TOOLS, TOOLS_BY_NAME
 from .access_tokens import METADATA_PATH
@@ -31,42 +27,37 @@ from .observing import LEFT, record_of
 from .request_guard import admit_caller, caller_of, from_elsewhere, noted, replayed, require, with_body
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Container, Mapping
+    from collections.abc import AsyncGenerator, Mapping
 
     from fastapi import FastAPI
-    from starlette.applications import Starlette
     from starlette.types import Receive, Scope, Send
 
-    from .gateway import Door, Gateway
+    from .gateway import Gateway
     from .observing import RequestRecord
 
-PATH: Final = "/mcp"
 _record: ContextVar[RequestRecord] = ContextVar("record of the request")
 
 
 class MCPEndpoint:
-    """The ASGI application of the endpoint; it answers only within `running`.
-
-    `sdk` is the server without a guard; `tools` are the names that it has at the moment, for the log.
-    """
+    """The ASGI application of the endpoint; it answers only within `running`."""
 
     path = PATH  # for logs and metrics, like that of FastAPI's routes
 
-    def __init__(self, door: Door, sdk: Starlette, tools: Callable[[], Container[str]]) -> None:
-        self._door = door
-        self._sdk = sdk
-        self._tools = tools
-        self._app = WholeRequests(sdk)
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+        # The SDK's own check allows no names of hosts but this machine's, even behind a proxy.
+        self._app = tool_server(_ObservedService(gateway)).http_app(checks_host=False)
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
-        async with self._sdk.router.lifespan_context(self._sdk):
+        async with self._app.router.lifespan_context(self._app):
             yield
 
-    def add_to(self, app: FastAPI, *methods: str) -> None:
+    def add_to(self, app: FastAPI) -> None:
         """Adds the endpoint, and where its clients can log in (RFC 9728), also where some look for that."""
-        app.router.routes.append(Route(PATH, self, methods=methods))
-        if (tokens := self._door.tokens) is not None:
+        for path in (PATH, f"{PATH}/"):
+            app.router.routes.append(Route(path, self, methods=["POST"]))
+        if (tokens := self._gateway.tokens) is not None:
 
             async def metadata(_: Request) -> Response:
                 return JSONResponse(tokens.metadata(), headers={"Access-Control-Allow-Origin": "*"})
@@ -90,44 +81,28 @@ class MCPEndpoint:
 
     async def _admitted(self, request: Request) -> Request:
         """The request with its body; everything else is checked before the body is read."""
-        if not self._door.settings.mcp_enabled:
+        if not self._gateway.settings.mcp_enabled:
             raise unavailable("MCP_ENABLED is false", "The tools are switched off on this gateway.")
         origin = request.headers.get("origin", "")
         # https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#security-warning:
         # against DNS rebinding.
-        if from_elsewhere(request) and origin not in self._door.settings.cors_origins:
+        if from_elsewhere(request) and origin not in self._gateway.settings.cors_origins:
             raise invalid_request("Web pages of other origins may not call this server.", status=403)
         caller = await caller_of(request)
         admit_caller(request, caller)
-        # The SDK keeps a session for the caller that began it.
-        token = AccessToken(token="", client_id=caller.id, scopes=sorted(caller.scopes))
-        request.scope["user"] = AuthenticatedUser(token)
-        if request.method != "POST":  # listening to a session, or ending it
-            require(request, caller, KeyScope.TOOLS_READ)
-            return request
         request = await with_body(request)
         body = await request.body()
         # The scope depends on what is asked for, which only the body says.
         called = _called(body)
         require(request, caller, KeyScope.TOOLS_READ if called is None else KeyScope.TOOLS_EXECUTE)
-        if called is not None and called in self._tools():
+        if called is not None and called in TOOLS_BY_NAME:
             record_of(request).tool = called
         # The SDK reads the body itself, and it can be read from the connection once only.
         return replayed(request, body)
 
 
-def node_endpoint(gateway: Gateway) -> MCPEndpoint:
-    # The SDK's own check allows no names of hosts but this machine's, even behind a proxy.
-    app = mcp_app(ServedTools(_ObservedService(gateway)), checks_host=False)
-    return MCPEndpoint(gateway, app, lambda: TOOLS_BY_NAME)
-
-
 def _called(body: bytes) -> str | None:
-    """The tool that a body calls, "" for what else sets a server to work, or none.
-
-    Resources and prompts of a graph are those of the servers behind it. The SDK says what is wrong with a
-    body that is no request.
-    """
+    """The tool that a body calls, if any. The SDK says what is wrong with a body that is no request."""
     try:
         message = json.loads(body)
     except (ValueError, RecursionError):
@@ -135,10 +110,7 @@ def _called(body: bytes) -> str | None:
     if isinstance(message, list):
         return ""  # several at once, as in revision 2025-03-26, may call some
     found = as_mapping(message)
-    method = found.get("method")
-    if method in {"resources/read", "prompts/get"}:
-        return ""
-    if method != "tools/call":
+    if found.get("method") != "tools/call":
         return None
     params = found.get("params")
     return str(cast("dict[str, Any]", params).get("name")) if isinstance(params, dict) else ""

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from .gateway import Door, Gateway
+    from .gateway import Gateway
     from .gateway_settings import GatewaySettings
 
 
@@ -199,10 +199,6 @@ def gateway_of(request: Request) -> Gateway:
     return cast("Gateway", request.app.state.gateway)
 
 
-def door_of(request: Request) -> Door:
-    return cast("Door", request.app.state.gateway)
-
-
 def record_of(request: Request) -> RequestRecord:
     return cast("RequestRecord", request.scope[_RECORD])
 
@@ -245,7 +241,7 @@ class Observed:
                 finish()
             await send(message)
 
-        gateway: Door = scope["app"].state.gateway
+        gateway: Gateway = scope["app"].state.gateway
         with gateway.spans.request(method, headers) as span:
             try:
                 await self._app(scope, receive, observed)
@@ -260,7 +256,7 @@ class Observed:
     def _record_end(self, scope: Scope, record: RequestRecord, method: str, span: Any) -> None:
         # The template of the path, as the path itself has parts that clients choose.
         route: str = getattr(scope.get("route"), "path", "unmatched")
-        gateway: Door = scope["app"].state.gateway
+        gateway: Gateway = scope["app"].state.gateway
         listener: str = scope["app"].state.listener
         gateway.spans.answered(span, record, method=method, route=route)
         gateway.metrics.requests.labels(listener, route, method, str(record.status)).inc()

@@ -18,7 +18,7 @@ from starlette.requests import ClientDisconnect
 from .api_keys import KEY_PREFIX
 from .gateway_bodies import InternalToolFailure, MCPErrorResponse, RPCErrorResponse
 from .gateway_errors import NOT_JSON, Envelope, as_mcp_error, failure, invalid_request
-from .observing import LEFT, door_of, record_of
+from .observing import LEFT, gateway_of, record_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Sequence
@@ -73,19 +73,19 @@ async def caller_of(request: Request) -> Caller:
     kind, _, token = request.headers.get("authorization", "").partition(" ")
     if sent or kind.lower() != "bearer":
         return _presented_key(request, sent)
-    token, tokens = token.strip(), door_of(request).tokens
+    token, tokens = token.strip(), gateway_of(request).tokens
     if tokens is None or token.startswith(f"{KEY_PREFIX}_"):
         return _presented_key(request, [token])
     caller = await tokens.caller(token)
     if caller is None:
-        door_of(request).metrics.refused.labels("token").inc()
+        gateway_of(request).metrics.refused.labels("token").inc()
         raise _not_let_in(request, "This token is expired, or not one for this server. Log in again.", token)
     return caller
 
 
 def _presented_key(request: Request, sent: list[str]) -> ApiKey:
     """The key that a client presents; an error (401) if it is not valid, or not one."""
-    gateway = door_of(request)
+    gateway = gateway_of(request)
     key = gateway.keys.verify(sent[0]) if len(sent) == 1 else None
     if key is not None:
         return key
@@ -100,7 +100,7 @@ def _presented_key(request: Request, sent: list[str]) -> ApiKey:
 
 def admit_caller(request: Request, caller: Caller) -> None:
     """Admits the request of a caller, if the rate allows (429), and notes whose it is."""
-    gateway, record = door_of(request), record_of(request)
+    gateway, record = gateway_of(request), record_of(request)
     record.client, record.key_id = caller.name, caller.id
     per_minute = gateway.settings.gateway_rate_limit if caller.rate_limit is None else caller.rate_limit
     wait = gateway.limiter.wait_for(caller.id, per_minute)
@@ -117,20 +117,20 @@ def admit_caller(request: Request, caller: Caller) -> None:
 def require(request: Request, caller: Caller, scope: Scope) -> None:
     """Refuses a request whose caller lacks the scope (403)."""
     if scope not in caller.scopes:
-        door = door_of(request)
-        door.metrics.refused.labels("scope").inc()
+        gateway = gateway_of(request)
+        gateway.metrics.refused.labels("scope").inc()
         raise invalid_request(
             f"This key lacks the scope {scope.value}. Ask for a key that has it.",
             status=403,
             details={"missing_scope": scope.value},
             # Clients that logged in ask for the scope then: RFC 6750, section 3.1
-            headers=door.tokens and door.tokens.challenge("insufficient_scope", scope),
+            headers=gateway.tokens and gateway.tokens.challenge("insufficient_scope", scope),
         )
 
 
 def _not_let_in(request: Request, user_message: str, sent: str = "") -> MCPError:
     """The error for a key or token that was not sent, or does not work; it says how to get one."""
-    tokens = door_of(request).tokens
+    tokens = gateway_of(request).tokens
     challenge = tokens.challenge("invalid_token" if sent else "") if tokens else _CHALLENGE
     return invalid_request(user_message, status=401, headers=challenge)
 
@@ -150,7 +150,7 @@ def from_elsewhere(request: Request) -> bool:
 
 async def with_body(request: Request) -> Request:
     """Reads the JSON body of a request; returns the request with it (415, 413, 408)."""
-    settings = door_of(request).settings
+    settings = gateway_of(request).settings
     most = settings.gateway_max_body_bytes
     declared = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if declared != _JSON:
@@ -251,7 +251,7 @@ def _guarded(enter: Callable[[Request], Awaitable[Request]], envelope: Envelope)
 def noted(request: Request, error: MCPError) -> MCPError:
     record = record_of(request)
     record.error_type, record.error = error.error_type.value, error.message
-    door_of(request).metrics.errors.labels(error.error_type.value).inc()
+    gateway_of(request).metrics.errors.labels(error.error_type.value).inc()
     return error
 
 
