@@ -83,7 +83,7 @@ def _cell(value: Any) -> str:
 
 
 def nodes() -> Iterator[str]:
-    from knime_mcp.knowledge.sources.shipped_nodes import own_nodes
+    from knime_node_knowledge.sources.shipped_nodes import own_nodes
 
     yield "# Nodes and their settings"
     for node in sorted(own_nodes(), key=lambda each: each.name):

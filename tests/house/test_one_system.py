@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from tests.house.sources import FILES, SRC, nodes
+from tests.house.sources import FILES, SRC, nodes, place
 
 #: What only some systems have, or what asks for the system.
 ASKS = re.compile(
@@ -46,10 +46,7 @@ def asked(code: Iterable[ast.AST]) -> set[str]:
 
 def test_no_other_module_asks_for_the_system():
     places = {
-        (file.relative_to(SRC).as_posix(), what)
-        for file in FILES
-        if file != SRC / "system.py"
-        for what in asked(nodes(file))
+        (place(file), what) for file in FILES if file != SRC / "system.py" for what in asked(nodes(file))
     }
     assert places == ALLOWED
 
