@@ -67,7 +67,7 @@ def reports_errors(command: Callable[P, ExitCode]) -> Callable[P, None]:
 
     @functools.wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
-        import typer  # not needed by `mcpgraph`
+        import typer  # not needed by every user of this module
 
         def work() -> ExitCode:
             try:

@@ -156,11 +156,12 @@ def read_mcp_file(
     return configs, findings.problems
 
 
-def unreadable(path: Path, error: OSError | UnicodeDecodeError) -> Problem:
+def unreadable(path: Path, error: OSError | UnicodeDecodeError, *, make: str | None = None) -> Problem:
+    """The problem with a file that cannot be read; `make` says how to make one."""
     if isinstance(error, UnicodeDecodeError):
         message, fix = "the file is not UTF-8 text", "Save it as UTF-8"
     elif isinstance(error, FileNotFoundError):
-        message, fix = "there is no such file", "Create one with 'mcpgraph new FILE'"
+        message, fix = "there is no such file", make
     else:
         message, fix = f"the file cannot be read: {(error.strerror or str(error)).lower()}", None
     return Problem(message=message, position=None, fix=fix, file=str(path))

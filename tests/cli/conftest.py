@@ -76,7 +76,7 @@ def server(tmp_path_factory) -> Iterator[TestServer]:
 
 
 class CommandLine:
-    """Runs `knime-mcp`, or the command of a product that is named first, as people do: a process, its streams."""
+    """Runs `knime-mcp`, or the product that is named first, as people do: in a process, with its streams."""
 
     def __init__(self, folder: Path, popen: type[subprocess.Popen[str]] = commands.Popen) -> None:
         self.folder = folder

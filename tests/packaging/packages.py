@@ -3,7 +3,8 @@
 Run by `make packages` rather than by pytest, because it builds and installs: the wheels of the three products
 and the source distribution of the first pass the index's checks, are the same bytes when built twice, and can
 be built without a network; every wheel and every extra starts what it promises in an environment of its own,
-where wheels find each other by `--find-links`; the lowest allowed versions run the demo and the quick tests. A list of all parts (CycloneDX) and the licences of each stand beside them.
+where wheels find each other by `--find-links`; the lowest allowed versions run the demo and the quick tests.
+A list of all parts (CycloneDX) and the licences of each stand beside them.
 """
 
 import argparse
@@ -36,8 +37,8 @@ PROMISES = {
 #: Product in packages/ -> the same for it and its extras.
 PRODUCTS = {
     "mcp-graph": {
-        "": "import sys; from knime_mcp_graph import McpGraphApi; from knime_mcp_graph.commands.program import main;"
-        " sys.argv = ['', 'new', 'g.yaml', '--force']; main()",
+        "": "import sys; from knime_mcp_graph import McpGraphApi;"
+        " from knime_mcp_graph.commands.program import main; sys.argv = ['', 'new', 'g.yaml']; main()",
     },
     "node-knowledge": {
         "": "import sys; from knime_node_knowledge.commands.program import main;"

@@ -140,7 +140,9 @@ def check_document(
     try:
         text = file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        return CheckedDocument(document=None, problems=(unreadable(file, error),))
+        return CheckedDocument(
+            document=None, problems=(unreadable(file, error, make="Create one with 'mcpgraph new FILE'"),)
+        )
     options: dict[str, Any] = {"dialect": dialect, "mcp_file": mcp_file, "environ": environ}
     return check_text(text, path=file, called=called, **options)
 
