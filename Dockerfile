@@ -6,7 +6,9 @@ COPY pyproject.toml README.md LICENSE knime.yml pixi.toml ./
 COPY src ./src
 COPY icons ./icons
 COPY examples ./examples
-RUN pip install --no-cache-dir --prefix=/installed '.[elasticsearch,gateway]'
+COPY views ./views
+COPY packages/node-knowledge ./packages/node-knowledge
+RUN pip install --no-cache-dir --prefix=/installed . './packages/node-knowledge[all]'
 
 FROM python:3.11-slim
 COPY --from=build /installed /usr/local
@@ -24,4 +26,4 @@ VOLUME /data
 EXPOSE 8000
 HEALTHCHECK --interval=30s --timeout=5s --start-period=20s CMD ["python", "-c", \
     "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8000/api/v1/public/health', timeout=4)"]
-CMD ["knime-mcp", "nodes", "gateway"]
+CMD ["knime-nodes", "gateway"]

@@ -14,6 +14,12 @@ demo: $(VENV)/.demo  ## the product doing its main job, on loopback, without any
 	$(BIN)/knime-mcp demo
 	@echo 'Here knime-mcp is $(BIN)/knime-mcp, until you type: source $(BIN)/activate'
 
+# The three products, as they are developed.
+ALL = -e ".[all]" -e packages/mcp-graph -e "packages/node-knowledge[all]"
+PROJECTS = pyproject.toml packages/mcp-graph/pyproject.toml packages/node-knowledge/pyproject.toml
+# Where their tests stand for a Python in which they are not installed from here.
+SOURCES = $(CURDIR)/src:$(CURDIR)/packages/mcp-graph:$(CURDIR)/packages/node-knowledge
+
 # What every run of tests has in common.
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
 
@@ -28,7 +34,7 @@ quick: $(VENV)/.test  ## some tests of every part, within a minute, for whoever 
 	$(PYTEST) -q -m "quick and not long"
 
 coverage: $(VENV)/.test  ## how much of the node knowledge its tests run: what the source documents ask for
-	$(PYTEST) -q -m "not peer and not long" tests/knowledge --cov=src/knowledge --cov-report=term --cov-fail-under=90
+	$(PYTEST) -q -m "not peer and not long" packages/node-knowledge/tests --cov=knime_node_knowledge --cov-report=term --cov-fail-under=90
 
 peers: $(VENV)/.test  ## pinned environments of the servers and agents that tests talk to, under .peers/
 	$(BIN)/python tests/peers/build_peers.py
@@ -41,7 +47,7 @@ lint: $(VENV)/.dev
 	$(BIN)/actionlint
 
 types: $(VENV)/.dev
-	$(BIN)/pyright src
+	$(BIN)/pyright
 	$(BIN)/pyright --pythonplatform Windows src/system.py
 	$(BIN)/pyright --pythonplatform Darwin src/system.py
 
@@ -81,7 +87,7 @@ pictures: $(VENV)/.test  ## the pictures of docs/, from examples, views and dial
 
 # KNIME's own sources need packages that only the other environment has.
 dialogs: $(if $(KNIME_PYTHON_ROOT),.venv-knime/.ready,$(VENV)/.test)  ## every dialog as KNIME's own controls draw it; needs chromium, node and npm
-	$(if $(KNIME_PYTHON_ROOT),PYTHONPATH="$(CURDIR)/src" .venv-knime,$(VENV))/bin/python -m tests.screens.try_dialogs $(DIALOGS_ARGS)
+	$(if $(KNIME_PYTHON_ROOT),PYTHONPATH="$(SOURCES)" .venv-knime,$(VENV))/bin/python -m tests.screens.try_dialogs $(DIALOGS_ARGS)
 
 relevance: $(VENV)/.test  ## how well searches find what people look for, beside BM25; CATALOGUES="FILE …" for your own
 	$(BIN)/python -m tests.knowledge.try_relevance $(CATALOGUES)
@@ -96,14 +102,14 @@ examples: $(VENV)/.test  ## the workflows in examples/, after a node's settings 
 ways-in: $(VENV)/.dev  ## wheel, editable, uv run, PYTHONPATH=src: in fresh environments
 	$(BIN)/python -m tests.packaging.ways_in
 
-packages: $(VENV)/.dev  ## wheel, source distribution and list of parts in dist/, checked as they will be used
+packages: $(VENV)/.dev  ## the three wheels, a source distribution and a list of parts in dist/, checked as they will be used
 	$(BIN)/python -m tests.packaging.packages $(PACKAGES_ARGS)
 
 docs: $(VENV)/.dev  ## the pages of docs/ as a site in build/site, with a reference made from code; no dead link
 	$(BIN)/python docs/build_site.py build/site
 
 real-knime: knime-sources .venv-knime/.ready  ## the tests without peers, under KNIME's own Python sources
-	PYTHONPATH="$(CURDIR)/src" .venv-knime/bin/python -m pytest -m "not peer and not long" $(PYTEST_ARGS)
+	PYTHONPATH="$(SOURCES)" .venv-knime/bin/python -m pytest -m "not peer and not long" $(PYTEST_ARGS)
 	PYTHONPATH="$(CURDIR)/src" .venv-knime/bin/python tests/support/real_knime_host.py check knime.yml
 
 knime-sources:
@@ -130,20 +136,20 @@ $(VENV)/.pip: | $(VENV)/bin/python
 	@touch $@
 
 $(VENV)/.demo: pyproject.toml | $(VENV)/.pip
-	$(PIP) install -e ".[graph]"
+	$(PIP) install -e .
 	@touch $@
 
-$(VENV)/.test: pyproject.toml | $(VENV)/.pip
-	$(PIP) install -e ".[all]" --group test
+$(VENV)/.test: $(PROJECTS) | $(VENV)/.pip
+	$(PIP) install $(ALL) --group test
 	@touch $@
 
-$(VENV)/.dev: pyproject.toml | $(VENV)/.pip
-	$(PIP) install -e ".[all]" --group dev
+$(VENV)/.dev: $(PROJECTS) | $(VENV)/.pip
+	$(PIP) install $(ALL) --group dev
 	@touch $(VENV)/.test $@
 
-.venv-knime/.ready: pyproject.toml | $(VENV)/bin/python
+.venv-knime/.ready: $(PROJECTS) | $(VENV)/bin/python
 	$(PYTHON) -m venv .venv-knime
 	.venv-knime/bin/python -m pip --quiet install --upgrade "pip>=25.1"
-	.venv-knime/bin/python -m pip --quiet install ".[all]" --group test --group real-knime
+	.venv-knime/bin/python -m pip --quiet install $(subst -e ,,$(ALL)) --group test --group real-knime
 	.venv-knime/bin/python -m pip --quiet uninstall -y knime-mcp
 	@touch $@

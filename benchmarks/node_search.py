@@ -25,12 +25,12 @@ from pathlib import Path
 
 from timing import Row, Table, Way
 
-from knime_mcp.knowledge.catalogue_reader import Catalogue
-from knime_mcp.knowledge.node_model import NodeParameter, NodeSpec, Origin, SourceKind
-from knime_mcp.knowledge.node_service import NodeKnowledgeMCPService
-from knime_mcp.knowledge.packs import BASICS
-from knime_mcp.knowledge.sources.catalogue_build import build_catalogue
-from knime_mcp.knowledge.sources.spec_packs import read_pack
+from knime_node_knowledge.catalogue_reader import Catalogue
+from knime_node_knowledge.node_model import NodeParameter, NodeSpec, Origin, SourceKind
+from knime_node_knowledge.node_service import NodeKnowledgeMCPService
+from knime_node_knowledge.packs import BASICS
+from knime_node_knowledge.sources.catalogue_build import build_catalogue
+from knime_node_knowledge.sources.spec_packs import read_pack
 
 QUERIES = Path(__file__).parents[1] / "tests" / "knowledge" / "relevance" / "queries.txt"
 WORDS_PER_DESCRIPTION = 260

@@ -24,6 +24,7 @@ import budgets
 import caller_rows
 import cold
 import columns
+import graph
 import graph_hostile
 import growth
 import machine
@@ -33,8 +34,6 @@ import warm
 from growth import Curve
 from processes import HERE
 from timing import Table
-
-import graph
 
 T = TypeVar("T")
 GROUP_SECONDS = 900

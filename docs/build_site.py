@@ -83,7 +83,7 @@ def _cell(value: Any) -> str:
 
 
 def nodes() -> Iterator[str]:
-    from knime_mcp.knowledge.sources.shipped_nodes import own_nodes
+    from knime_node_knowledge.sources.shipped_nodes import own_nodes
 
     yield "# Nodes and their settings"
     for node in sorted(own_nodes(), key=lambda each: each.name):
@@ -110,6 +110,10 @@ def commands() -> Iterator[str]:
     from typer.main import get_command
 
     from knime_mcp.cli.commands import build_app
+    from knime_mcp_graph.commands import program as graphs
+    from knime_node_knowledge.commands import program as knowledge
+
+    programs = {"knime-mcp": build_app, "mcpgraph": graphs.build_app, "knime-nodes": knowledge.build_app}
 
     def below(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
         for name, inner in getattr(command, "commands", {}).items():
@@ -118,13 +122,10 @@ def commands() -> Iterator[str]:
                 yield from below(inner, (*path, name))
 
     yield "# Commands"
-    for path, command in below(get_command(build_app())):
-        yield from (
-            "",
-            f"{'#' * (1 + len(path))} knime-mcp {' '.join(path)}",
-            "",
-            escape(command.help or "", quote=False),
-        )
+    for path, command in (
+        found for name, made in programs.items() for found in below(get_command(made()), (name,))
+    ):
+        yield from ("", f"{'#' * len(path)} {' '.join(path)}", "", escape(command.help or "", quote=False))
         if not hasattr(command, "commands"):
             shown = [
                 each for each in command.params if "--help" not in each.opts and "--help-all" not in each.opts

@@ -23,7 +23,13 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 ROOT = Path(__file__).resolve().parent.parent
-SOURCES = ROOT / "src"
+#: The parts, by how they are called here, of which each has folders of its own but the first.
+SOURCES = {
+    "": ROOT / "src",
+    "graph/": ROOT / "packages" / "mcp-graph" / "src" / "knime_mcp_graph",
+    "knowledge/": ROOT / "packages" / "node-knowledge" / "src" / "knime_node_knowledge",
+}
+PROJECTS = (ROOT, ROOT / "packages" / "mcp-graph", ROOT / "packages" / "node-knowledge")
 TARGET = ROOT / "docs" / "surface.txt"
 INTRO = "Made by docs/surface.py from the code; do not edit. What changes here, changes for others.\n"
 #: Settings without which no node promises columns, and columns that a node only passes on.
@@ -39,9 +45,13 @@ Lines = Iterator[str]
 
 @cache
 def sources() -> dict[str, str]:
-    """Every module by its file below src, without the stand-in for KNIME."""
-    files = [file for file in sorted(SOURCES.rglob("*.py")) if "standin" not in file.parts]
-    return {file.relative_to(SOURCES).as_posix(): file.read_text(encoding="utf-8") for file in files}
+    """Every module by its part and its file there, without the stand-in for KNIME."""
+    return {
+        f"{part}{file.relative_to(folder).as_posix()}": file.read_text(encoding="utf-8")
+        for part, folder in SOURCES.items()
+        for file in sorted(folder.rglob("*.py"))
+        if "standin" not in file.parts
+    }
 
 
 def texts(source: str, pattern: str) -> set[str]:
@@ -49,8 +59,9 @@ def texts(source: str, pattern: str) -> set[str]:
     return set(re.findall(f'"({pattern})"', source))
 
 
-def project() -> Mapping[str, Any]:
-    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+def projects() -> list[Mapping[str, Any]]:
+    texts = ((folder / "pyproject.toml").read_text(encoding="utf-8") for folder in PROJECTS)
+    return [tomllib.loads(text)["project"] for text in texts]
 
 
 def value(of: Any) -> str:
@@ -59,24 +70,25 @@ def value(of: Any) -> str:
 
 
 def package() -> Lines:
-    about = project()
-    yield f"requires python {about['requires-python']}"
-    for extra, needs in about["optional-dependencies"].items():
-        yield f"extra {extra}: {' '.join(re.split(r'[<>=; ]', need)[0] for need in needs)}"
+    for about in projects():
+        yield f"{about['name']} requires python {about['requires-python']}"
+        for extra, needs in about.get("optional-dependencies", {}).items():
+            names = " ".join(re.split(r"[<>=; ]", need)[0] for need in needs)
+            yield f"{about['name']} extra {extra}: {names}"
 
 
 def commands() -> Lines:
     from typer.main import get_command
 
     from knime_mcp.cli.commands import build_app
-    from knime_mcp.cli.mcpgraph import _parser
+    from knime_mcp_graph.commands import program as graphs
+    from knime_node_knowledge.commands import program as nodes
 
-    asked = {
-        "knime-mcp": lambda name: of_command(name, get_command(build_app())),
-        "mcpgraph": lambda name: of_parser(name, _parser()),
-    }
-    for name in project()["scripts"]:
-        yield from asked[name](name)
+    asked = {"knime-mcp": build_app, "mcpgraph": graphs.build_app, "knime-nodes": nodes.build_app}
+    for about in projects():
+        for name in about["scripts"]:
+            yield from of_command(name, get_command(asked[name]()))
+    yield from of_parser("mcpgraph", graphs.parser())
 
 
 def of_command(path: str, command: Any) -> Lines:
@@ -105,7 +117,7 @@ def of_parser(path: str, parser: Any) -> Lines:
 
 def environment() -> Lines:
     """The gateway's settings, and the words like a variable in what reads the environment."""
-    from knime_mcp.knowledge.gateway.gateway_settings import GatewaySettings
+    from knime_node_knowledge.gateway.gateway_settings import GatewaySettings
 
     for name, each in GatewaySettings.model_json_schema()["properties"].items():
         kinds = "|".join(one["type"] for one in each.get("anyOf", [each]))
@@ -276,7 +288,9 @@ def public_names() -> Lines:
         found = getattr(import_module(module), name)
         yield f"{module}.{name}{parameters(found)}"
         for owner in found.__mro__ if inspect.isclass(found) else ():
-            for member, each in vars(owner).items() if owner.__module__.startswith("knime_mcp.") else ():
+            for member, each in (
+                vars(owner).items() if owner.__module__.startswith(("knime_mcp.", "knime_mcp_graph.")) else ()
+            ):
                 if not member.startswith("_"):
                     yield f"{module}.{name}.{member}{parameters(getattr(each, '__func__', each))}"
 
@@ -315,14 +329,14 @@ def documents() -> Lines:
 
 def served() -> Lines:
     """Tools and endpoints, of servers that are made for this."""
-    from knime_mcp.graph.toolkit import Toolkit
-    from knime_mcp.knowledge.catalogue_reader import Catalogue
-    from knime_mcp.knowledge.gateway.gateway_app import internal_app, opened_gateway, public_app
-    from knime_mcp.knowledge.gateway.gateway_settings import GatewaySettings
-    from knime_mcp.knowledge.gateway.observing import GatewaySpans
-    from knime_mcp.knowledge.sources.catalogue_build import build_catalogue
+    from knime_mcp_graph.toolkit import Toolkit
+    from knime_node_knowledge.catalogue_reader import Catalogue
+    from knime_node_knowledge.gateway.gateway_app import internal_app, opened_gateway, public_app
+    from knime_node_knowledge.gateway.gateway_settings import GatewaySettings
+    from knime_node_knowledge.gateway.observing import GatewaySpans
+    from knime_node_knowledge.sources.catalogue_build import build_catalogue
 
-    tools = asyncio.run(Toolkit(SOURCES / "graph" / "starter.yaml").tools(any_json=True))
+    tools = asyncio.run(Toolkit(SOURCES["graph/"] / "starter.yaml").tools(any_json=True))
     yield from of_tools("toolkit", {tool["name"]: tool["inputSchema"] for tool in tools})
     with tempfile.TemporaryDirectory() as folder:
         file, keys = Path(folder) / "nodes.sqlite", Path(folder) / "keys.sqlite"

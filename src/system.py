@@ -371,14 +371,11 @@ def on_ending(loop: asyncio.AbstractEventLoop, end: Callable[[], object]) -> Cal
 
 # --- sockets and pipes -------------------------------------------------------------------------------
 
-#: Whether an event loop can read and write pipes that it was started with.
-LOOPS_READ_PIPES: Final = NAME != "win32"
 #: Whether certificates are checked by the system, and not by OpenSSL with the system's files.
 SYSTEM_CHECKS_CERTIFICATES: Final = NAME in {"win32", "darwin"}
 _KEEP_ALIVE: Final = ("TCP_KEEPIDLE", "TCP_KEEPALIVE", "TCP_KEEPINTVL")  # names differ between systems
 _LONGEST_LINE: Final = 1 << 16
 _QUIET: Final = 0.05  # seconds in which nothing more of a paste comes
-_SO_ATTACH_FILTER: Final = 26  # asm-generic/socket.h; Python has no name for it
 
 
 def is_ready(watched: socket.socket | IO[bytes] | int, seconds: float, *, writing: bool = False) -> bool:
@@ -462,37 +459,6 @@ def keep_connection_alive(sock: socket.socket, seconds: int) -> None:
         if hasattr(socket, option):
             with suppress(OSError):  # Windows before version 1709 knows the names, and not the options
                 sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), seconds)
-
-
-def end_if_unread(sock: socket.socket, milliseconds: int) -> None:
-    """Ends a connection whose other side takes nothing for so long, where the system can see to it."""
-    if sys.platform == "linux":
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
-
-
-def let_nobody_connect(listening: socket.socket) -> None:
-    """Lets a listening socket ignore who wants to connect from now on; who is connecting may end doing so.
-
-    A client that asks again, a second later, finds the socket closed: its connection is refused, and it has
-    sent nothing. Without this some are always connected in the moment in which the socket is closed, and
-    are reset with the request that they have just sent.
-    """
-    if sys.platform != "linux":
-        listening.listen(0)  # a short queue is all that there is
-        return
-    # "Drop each packet with SYN" for the kernel's packet filter, which sees packets from the TCP header on:
-    # https://docs.kernel.org/networking/filter.html
-    load_flags, jump_if_syn, drop, keep_it = (
-        (0x30, 0, 0, 13),
-        (0x45, 0, 1, 0x02),
-        (6, 0, 0, 0),
-        (6, 0, 0, 0xFFFFFFFF),
-    )
-    code = b"".join(struct.pack("HBBI", *step) for step in (load_flags, jump_if_syn, drop, keep_it))
-    program_text = ctypes.create_string_buffer(code)
-    attached = struct.pack("HP", 4, ctypes.addressof(program_text))
-    with suppress(OSError):  # a sandbox may forbid it
-        listening.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, attached)
 
 
 # --- memory ------------------------------------------------------------------------------------------

@@ -59,6 +59,16 @@ def _end_at_once(*_: object) -> None:
 
 
 def _run() -> None:
+    prepare()
+    from .commands import build_app
+    from .completion import first_word
+
+    first = sys.argv[1] if len(sys.argv) > 1 else None
+    build_app(first or first_word())(prog_name="knime-mcp")
+
+
+def prepare() -> None:
+    """Makes streams and modules what every command expects."""
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:  # the shell closed it, as with `>&-`
             setattr(sys, name, open(os.devnull, "r+", encoding="utf-8"))  # noqa: PTH123, SIM115 - to the end
@@ -68,11 +78,6 @@ def _run() -> None:
         out.reconfigure(errors="backslashreplace")
     # httpx imports its own command line, which loads pygments and more: 40 % of the time of `import httpx`.
     sys.modules.setdefault("httpx._main", None)  # pyright: ignore[reportArgumentType] - as import reads it
-    from .commands import build_app
-    from .completion import first_word
-
-    first = sys.argv[1] if len(sys.argv) > 1 else None
-    build_app(first or first_word())(prog_name="knime-mcp")
 
 
 if __name__ == "__main__":

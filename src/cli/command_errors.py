@@ -67,7 +67,7 @@ def reports_errors(command: Callable[P, ExitCode]) -> Callable[P, None]:
 
     @functools.wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
-        import typer  # not needed by `mcpgraph`
+        import typer  # not needed by every user of this module
 
         def work() -> ExitCode:
             try:
@@ -147,13 +147,13 @@ def command_line_hint(error: Exception | None) -> str:
 _CLONE: Final = Path(__file__).resolve().parents[2]
 
 
-def how_to_install(extras: str) -> str:
-    """The sentence that explains how to install extras with ``pip``; this package is not in an index."""
-    if (_CLONE / "pyproject.toml").is_file():
-        return f"Install it with: pip install -e '{_CLONE}[{extras}]'"
+def how_to_install(extras: str, clone: Path = _CLONE) -> str:
+    """The sentence that explains how to install extras with ``pip``; our packages are not in an index."""
+    if (clone / "pyproject.toml").is_file():
+        return f"Install it with: pip install -e '{clone}[{extras}]'"
     return (
-        f"Install it with: pip install 'PATH[{extras}]', where PATH is the clone or the wheel that knime-mcp"
-        " was installed from"
+        f"Install it with: pip install 'PATH[{extras}]', where PATH is the clone or the wheel that this"
+        " program was installed from"
     )
 
 
@@ -161,24 +161,27 @@ class MissingExtra(CommandError):  # noqa: N818
     CODE = "KMCP-EXTRA"
 
 
-def missing_extra(what: str, extras: str, package: str) -> CommandError:
+def missing_extra(what: str, extras: str, package: str, clone: Path = _CLONE) -> CommandError:
     """The error of a command that needs a missing package; `extras` are in ``pip``'s syntax."""
     several = "s" if "," in extras else ""
     return MissingExtra(
-        f"{what} the extra{several} '{extras}' ({package} is missing). {how_to_install(extras)}"
+        f"{what} the extra{several} '{extras}' ({package} is missing). {how_to_install(extras, clone)}"
     )
 
 
 @contextmanager
-def needs(what: str, extras: str, *packages: str) -> Generator[None]:
-    """Turns the ImportError for an extra's package into an error that explains how to install it."""
+def needs(what: str, extras: str, *packages: str, clone: Path = _CLONE) -> Generator[None]:
+    """Turns the ImportError for an extra's package into an error that explains how to install it.
+
+    `clone` is the folder of the product that has the extra, where it runs from one.
+    """
     try:
         yield
     except Exception as error:
         missing = _module_in(error)
         if missing is None or missing.split(".")[0] not in packages:
             raise
-        raise missing_extra(what, extras, missing) from None
+        raise missing_extra(what, extras, missing, clone) from None
 
 
 def _module_in(error: Exception) -> str | None:
@@ -187,10 +190,6 @@ def _module_in(error: Exception) -> str | None:
         return _module_in(cast("ExceptionGroup[Exception]", error).exceptions[0])
     return error.name if isinstance(error, ModuleNotFoundError) else None
 
-
-# Decorators of commands.
-needs_graph = needs("Graphs need", "graph", "jsonata", "regex", "opentelemetry")
-needs_gateway = needs("The gateway needs", "gateway", "fastapi", "prometheus_client", "opentelemetry")
 
 _SENT_TWICE_SECONDS = 0.4
 _TIDYING_SECONDS = 1.0

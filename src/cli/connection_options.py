@@ -23,7 +23,7 @@ from .shared_options import SELDOM, options_under, show_all, takes
 
 if TYPE_CHECKING:
     from ..client.network import NetworkSettings
-    from ..graph.server_configs import ServerConfig
+    from ..runs.server_configs import ServerConfig
 
 
 _NAMED = re.compile(r"([A-Za-z0-9][\w.-]*)=(.*)", re.ASCII | re.DOTALL)

@@ -133,7 +133,6 @@ class DemoStory:
         say(f"  {self._journal}: the journal that the Caller kept of them")
         say(f"\nDone in {seconds:.1f} s, and the server has ended. Next:", "bold")
         say("  knime-mcp demo --serve              keeps the server running, to try other commands")
-        say("  knime-mcp nodes serve --http 8080   serves knowledge of KNIME's nodes to your agents")
         say("  knime-mcp --help                    everything else, with any MCP server")
 
     def _provider(self) -> OutputTable:

@@ -23,7 +23,7 @@ from .files import writing
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ..graph.server_configs import ServerConfig
+    from ..runs.server_configs import ServerConfig
     from ..tools.node_settings.named_servers import Entry
 
 _QUERY: Final = re.compile(r"([?&])([^=&#]+)=([^&#]*)")
@@ -43,7 +43,7 @@ def named_server(name: str) -> ServerConfig | None:
     if not is_known(name):
         return None
     file = servers_file()
-    from ..graph.server_configs import read_mcp_file  # late, as most commands are given a URL
+    from ..runs.server_configs import read_mcp_file  # late, as most commands are given a URL
     from ..yaml_text import Severity
 
     configs, problems = read_mcp_file(file, os.environ, only=name)

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from ..client.authorization import Authorization
     from ..client.mcp_client import Progress, Step
     from ..client.transports.stdio_server import StdioServer
-    from ..graph.server_configs import ServerConfig
     from ..runs.call_values import PlannedCall
     from ..runs.engine import Run
+    from ..runs.server_configs import ServerConfig
     from ..runs.server_questions import Answerers, ServerQuestions
     from ..tools.provider.provide import Provision, ServerRequest
     from ..types.routing import ServerRoute
@@ -75,7 +75,7 @@ class CommandSessions:
 
         variables = [secret for server in self._options.servers for secret in server.secrets()]
         if self._options.named:
-            from ..graph.server_configs import secrets_of
+            from ..runs.server_configs import secrets_of
 
             variables += [secret for config in self._options.named.values() for secret in secrets_of(config)]
         secrets = [*self.credentials.secrets, *variables]
@@ -125,7 +125,7 @@ class CommandSessions:
     def _started(self, route: ServerRoute, named: ServerConfig | None) -> StdioServer:
         if named is None or named.kind == "url":
             return started_server(route, self._options.servers)
-        from ..graph.server_configs import stdio_server
+        from ..runs.server_configs import stdio_server
 
         return stdio_server(named)
 

@@ -63,14 +63,6 @@ HttpOption: TypeAlias = Annotated[
     ),
 ]
 HostOption: TypeAlias = Annotated[str, typer.Option(help="Address to listen on with --http.")]
-GuardOption: TypeAlias = Annotated[
-    Path | None,
-    typer.Option(
-        "--keys-file",
-        metavar="FILE",
-        help="Over HTTP, let in only clients with a key of this file (knime-mcp nodes keys create).",
-    ),
-]
 LogLevelOption: TypeAlias = Annotated[
     LogLevel, typer.Option(case_sensitive=False, help="How much to log; to standard error.")
 ]

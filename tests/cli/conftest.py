@@ -76,7 +76,7 @@ def server(tmp_path_factory) -> Iterator[TestServer]:
 
 
 class CommandLine:
-    """Runs `knime-mcp` as people do: a process, its two streams, its exit code."""
+    """Runs `knime-mcp`, or the product that is named first, as people do: in a process, with its streams."""
 
     def __init__(self, folder: Path, popen: type[subprocess.Popen[str]] = commands.Popen) -> None:
         self.folder = folder
@@ -91,7 +91,7 @@ class CommandLine:
         kept |= {"PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring", "PYTHONWARNINGS": "error"}
         kept |= {"KNIME_MCP_SERVERS": str(self.folder / "servers.json"), "XDG_CACHE_HOME": str(self.folder)}
         return self._popen(
-            [sys.executable, "-m", "knime_mcp.cli.app", *map(str, arguments)],
+            commands.words_of(*arguments),
             cwd=self.folder,
             env=kept | dict(env or {}),
             stdin=subprocess.DEVNULL,
@@ -119,7 +119,7 @@ class CommandLine:
     def closing(self, what: str, *arguments: object) -> Done:
         """Runs it with a stream closed by the shell, such as ``>&-``."""
         done = subprocess.run(
-            f"{shlex.join([sys.executable, '-m', 'knime_mcp.cli.app', *map(str, arguments)])} {what}",
+            f"{shlex.join(commands.words_of(*arguments))} {what}",
             shell=True,
             cwd=self.folder,
             capture_output=True,

@@ -9,6 +9,7 @@ import pytest
 from knime_mcp.cli.named_servers import without_secrets
 from knime_mcp.tools.node_settings.named_servers import read_entries
 from tests.cli.conftest import ROOT, SECRET
+from tests.support import commands
 
 CHILD = ROOT / "tests" / "client" / "stdio_child.py"
 KEY = "ghp_0123456789abcdefghijABCDEFGHIJ012345"
@@ -38,7 +39,7 @@ def test_a_name_stands_for_a_url_in_every_command(named, server, tmp_path):
 
 
 def test_a_name_stands_for_a_command_and_no_table_can_start_it(named, server):
-    command = [sys.executable, "-m", "knime_mcp.cli.app", "nodes", "serve"]
+    command = commands.words_of("knime-nodes", "serve")
     assert named("config", "add", "nodes", "--stdio", shlex.join(command)).code == 0
     assert "search_nodes" in named("list", "nodes").out
     done = named("list", "stdio:nodes")

@@ -34,16 +34,16 @@ def folder(tmp_path):
         ("replay RECORDED", "--html .html"),
         ("replay RECORDED", "--audit .jsonl"),
         ("agent question --model-url http://127.0.0.1:1/v1 --model m", "--html .html"),
-        ("graph new", ".json"),
-        ("graph run graph.yaml greet", "--save-run .json"),
-        ("graph run graph.yaml greet", "--audit .jsonl"),
-        ("graph show graph.yaml", "--html .html"),
+        ("mcpgraph new", ".json"),
+        ("mcpgraph run graph.yaml greet", "--save-run .json"),
+        ("mcpgraph run graph.yaml greet", "--audit .jsonl"),
+        ("mcpgraph show graph.yaml", "--html .html"),
     ],
 )
 def test_a_file_that_cannot_be_written_is_refused_before_anything_is_called(
     cli, server, folder, command, option, name
 ):
-    assert cli("graph", "new", "graph.yaml").code == 0
+    assert cli("mcpgraph", "new", "graph.yaml").code == 0
     called = len(server.said())
     *flag, ending = option.split()
     words = command.replace("URL ", f"{server.url} ").replace("RECORDED", str(RECORDED)).split()
@@ -74,23 +74,23 @@ def test_a_folder_for_files_that_cannot_be_made_is_refused(cli, server, folder, 
 )
 def test_arguments_of_a_graph_that_cannot_be_read(cli, folder, content, said):
     (folder / "arguments.json").write_bytes(content if isinstance(content, bytes) else content.encode())
-    cli("graph", "new", "graph.yaml")
-    done = cli("graph", "run", "graph.yaml", "greet", "@arguments.json")
+    cli("mcpgraph", "new", "graph.yaml")
+    done = cli("mcpgraph", "run", "graph.yaml", "greet", "@arguments.json")
     assert done.code in (1, 2)
     assert said in done.err
 
 
 def test_a_recorded_run_that_cannot_be_read(cli, folder):
     (folder / "run.json").write_text(TOO_DEEP, encoding="utf-8")
-    cli("graph", "new", "graph.yaml")
-    done = cli("graph", "show", "graph.yaml", "--html", "out.html", "--run", "run.json")
+    cli("mcpgraph", "new", "graph.yaml")
+    done = cli("mcpgraph", "show", "graph.yaml", "--html", "out.html", "--run", "run.json")
     assert done.code == 1
     assert "run.json cannot be read as JSON: it is nested too deeply" in done.err
 
 
 def test_streams_that_the_shell_has_closed(cli, server, folder):
-    cli("graph", "new", "graph.yaml")
-    done = cli.closing("<&-", "graph", "run", "graph.yaml", "greet", "@-")
+    cli("mcpgraph", "new", "graph.yaml")
+    done = cli.closing("<&-", "mcpgraph", "run", "graph.yaml", "greet", "@-")
     assert done.code == 2
     assert "The arguments in standard input cannot be read as JSON" in done.err
     done = cli.closing(">&-", "call", server.url, "echo", "text=a")
@@ -121,10 +121,10 @@ def test_a_folder_is_no_table_of_parameters(cli, server, folder):
 
 
 @pytest.mark.parametrize(
-    "command", ["graph serve graph.yaml --http", "nodes serve --http", "nodes gateway --port"]
+    "command", ["mcpgraph serve graph.yaml --http", "knime-nodes serve --http", "knime-nodes gateway --port"]
 )
 def test_a_port_that_is_taken(cli, folder, command):
-    cli("graph", "new", "graph.yaml")
+    cli("mcpgraph", "new", "graph.yaml")
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -137,9 +137,9 @@ def test_a_port_that_is_taken(cli, folder, command):
 
 
 def test_an_address_of_another_machine(cli, folder):
-    cli("graph", "new", "graph.yaml")
+    cli("mcpgraph", "new", "graph.yaml")
     words = ("--http", "0", "--host", "192.0.2.1", "--unprotected")  # an address for documents
-    done = cli("graph", "serve", "graph.yaml", *words)
+    done = cli("mcpgraph", "serve", "graph.yaml", *words)
     assert done.code == 1
     assert "Nothing can listen at 192.0.2.1, port 0: " in done.err
     assert "Choose an address of this machine. [KMCP-ADDRESS]" in done.err

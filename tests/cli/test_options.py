@@ -136,7 +136,7 @@ def test_a_token_from_a_variable(monkeypatch):
     [
         ("call", "http://127.0.0.1:1/mcp", "t", "--total-timeout", "nan"),
         ("agent", "--max-cost", "nan", "hello"),
-        ("nodes", "keys", "create", "ci", "--days", "nan"),
+        ("knime-nodes", "keys", "create", "ci", "--days", "nan"),
     ],
 )
 def test_nan_is_neither_too_small_nor_too_large(cli, words):

@@ -14,7 +14,7 @@ from .conftest import RECORDED, ROOT
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
-@pytest.mark.parametrize("command", [["audit", "show", RECORDED], ["nodes", "search", "VLOOKUP"]])
+@pytest.mark.parametrize("command", [["audit", "show", RECORDED], ["knime-nodes", "search", "VLOOKUP"]])
 def test_what_an_encoding_cannot_say_is_an_escape(cli, encoding, command):
     done = cli(*command, env={"PYTHONIOENCODING": encoding})
     assert done.code == 0, done.err

@@ -44,10 +44,10 @@ batch URL echo nowhere.csv
 audit show RECORDED
 audit show RECORDED --json
 audit verify RECORDED
-graph check GRAPH
-graph run GRAPH t v=5
-graph check nowhere.yaml
-nodes search VLOOKUP
+mcpgraph check GRAPH
+mcpgraph run GRAPH t v=5
+mcpgraph check nowhere.yaml
+knime-nodes search VLOOKUP
 config list
 """.splitlines()[1:]
 #: What differs from run to run.
@@ -73,7 +73,7 @@ def ended(tmp_path, server):
     def run(start, line):
         words = [values.get(word, word) for word in line.split() if word != "<"]
         done = start(
-            [sys.executable, "-m", "knime_mcp.cli.app", *words],
+            commands.words_of(*words),
             input=ARGUMENTS if line.endswith("<") else "",
             cwd=tmp_path, env=os.environ | environment, capture_output=True, text=True,
             encoding="utf-8", timeout=DEADLINE,

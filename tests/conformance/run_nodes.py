@@ -1,4 +1,4 @@
-"""Runs the server scenarios of the official MCP conformance suite against `knime-mcp nodes serve`.
+"""Runs the server scenarios of the official MCP conformance suite against `knime-nodes serve`.
 
 Only scenarios that apply: the others ask for tools, prompts and resources of the suite's own example server.
 Of `server-stateless` the checks that need such tools are named below; every other check has to succeed. Needs

@@ -13,10 +13,11 @@ import sys
 import time
 from pathlib import Path
 
-from knime_mcp.cli.app import main
+from knime_mcp.cli import app
 from knime_mcp.client.limits import Timeouts
 from knime_mcp.client.mcp_client import MCPClient, StdioServer
 from knime_mcp.types.errors import MCPError
+from knime_mcp_graph.commands import program
 from tests.support.host import get_host
 
 PEAK = Path("/proc/self/clear_refs")
@@ -46,10 +47,11 @@ def memory(name):
 
 def command(*words):
     """What a command wrote."""
-    sys.argv = ["knime-mcp", *words]
+    is_graph = words[0] == "mcpgraph"
+    sys.argv = [*words] if is_graph else ["knime-mcp", *words]
     out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out), contextlib.suppress(SystemExit):
-        main()
+        (program if is_graph else app).main()
     return out.buffer.getvalue().decode()
 
 
@@ -70,7 +72,7 @@ def node(url):
 
 def graph(url):
     Path("graph.yaml").write_text(GRAPH.format(url=url))
-    return command("graph", "run", "graph.yaml", "go")
+    return command("mcpgraph", "run", "graph.yaml", "go")
 
 
 def agent(url, model):

@@ -15,8 +15,9 @@ import sys
 import threading
 import time
 
-from knime_mcp.cli.app import main
+from knime_mcp.cli import app
 from knime_mcp.cli.command_errors import _SENT_TWICE_SECONDS
+from knime_mcp_graph.commands import program
 
 STOPS_WITHIN = 60  # seconds
 AT_ONCE = 6
@@ -28,7 +29,7 @@ IMPORTED = (
         "knime_mcp.agents.model",
     ),
     *(
-        "knime_mcp.graph.api",
+        "knime_mcp_graph.api",
         "knime_mcp.client.transports.streamable_http",
         "knime_mcp.client.validation.schemas",
     ),
@@ -70,12 +71,13 @@ def run(task):
     os.chdir(task["folder"])
     for number, name in enumerate(("/dev/null", "out", "err")):
         os.dup2(os.open(name, os.O_RDWR | os.O_CREAT), number)
-    sys.argv = ["knime-mcp", *task["words"]]
+    is_graph = task["words"][0] == "mcpgraph"
+    sys.argv = task["words"] if is_graph else ["knime-mcp", *task["words"]]
     watch = Interrupter(task)
     threading.setprofile(watch)
     sys.setprofile(watch)
     try:
-        main()
+        (program if is_graph else app).main()
     finally:
         sys.setprofile(None)
 

@@ -98,7 +98,7 @@ def words(command, stage, urls, model):
         case "list":
             return ["list", url, *(["--out", "tools.csv"] if stage == "table" else [])]
         case "graph":
-            return ["graph", "run", "graph.yaml", "go", *audit]
+            return ["mcpgraph", "run", "graph.yaml", "go", *audit]
         case _:
             model_options = ["--model-url", model, "--model", "test-model"]
             return ["agent", "go", "--server", url, *model_options, "--html", "page.html", *audit]

@@ -229,7 +229,7 @@ def test_custom_ports_that_do_not_fit(trial):
 
 @pytest.mark.parametrize("node", ["Paint", "Bytes", "WriteFolder", "Open"])
 def test_nodes_with_ports_that_no_node_here_has_are_described_but_do_not_run(trial, node):
-    """The catalogue of nodes also has those of other extensions, see `knime-mcp nodes build`."""
+    """The catalogue of nodes also has those of other extensions, see `knime-nodes build`."""
     described = {own["id"]: own for own in trial.describe()["nodes"]}
     assert described[node]["output_port_specifier"]
     inputs = [None] * len(described[node]["input_port_specifier"])

@@ -1,4 +1,4 @@
-"""The sources of the product, read and parsed once for all tests of the house."""
+"""The sources of the products, read and parsed once for all tests of the house."""
 
 import ast
 from functools import cache
@@ -6,8 +6,28 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 SRC = ROOT / "src"
+#: Import name -> the sources of the products that stand on the first.
+PRODUCTS = {
+    "knime_mcp_graph": ROOT / "packages" / "mcp-graph" / "src" / "knime_mcp_graph",
+    "knime_node_knowledge": ROOT / "packages" / "node-knowledge" / "src" / "knime_node_knowledge",
+}
 #: All modules but what has KNIME's names.
-FILES = [file for file in sorted(SRC.rglob("*.py")) if "standin" not in file.parts]
+FILES = [
+    file
+    for root in (SRC, *PRODUCTS.values())
+    for file in sorted(root.rglob("*.py"))
+    if "standin" not in file.parts
+]
+
+
+def place(file: Path) -> str:
+    """A module as it is called here: below src/, or below the folder of its product."""
+    base = (
+        SRC
+        if file.is_relative_to(SRC)
+        else next(root.parent for root in PRODUCTS.values() if file.is_relative_to(root))
+    )
+    return file.relative_to(base).as_posix()
 
 
 @cache

@@ -14,24 +14,29 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
-from knime_mcp.cli.commands import build_app
+from knime_mcp.cli import commands
+from knime_mcp_graph.commands import program as graphs
+from knime_node_knowledge.commands import program as nodes
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [
     ROOT / "README.md",
     ROOT / "examples" / "README.md",
+    *sorted(ROOT.glob("packages/*/README.md")),
     *(path for path in sorted((ROOT / "docs").glob("*.md")) if path.name != "requirements.md"),
 ]
 FENCED = re.compile(r"^```\w*\n(.*?)^```", re.MULTILINE | re.DOTALL)
-IN_A_FOLDER = re.compile(r"^\S+/bin/(?=knime-mcp )")
-INDENTED = re.compile(r"^ {4}(knime-mcp .*)$", re.MULTILINE)
-INLINE = re.compile(r"`(knime-mcp [^`…]*)`")
-EXAMPLE = re.compile(r"Example: (knime-mcp .*?)$", re.MULTILINE)
+PROGRAMS = {"knime-mcp": commands.build_app, "mcpgraph": graphs.build_app, "knime-nodes": nodes.build_app}
+PROGRAM = f"(?:{'|'.join(PROGRAMS)}) "
+IN_A_FOLDER = re.compile(rf"^\S+/bin/(?={PROGRAM})")
+INDENTED = re.compile(rf"^ {{4}}({PROGRAM}.*)$", re.MULTILINE)
+INLINE = re.compile(rf"`({PROGRAM}[^`…]*)`")
+EXAMPLE = re.compile(rf"Example: ({PROGRAM}.*?)$", re.MULTILINE)
 
 
 @cache
-def root():
-    return get_command(build_app())
+def root(program):
+    return get_command(PROGRAMS[program]())
 
 
 def commands_in(text: str) -> Iterator[str]:
@@ -39,7 +44,7 @@ def commands_in(text: str) -> Iterator[str]:
     for block in FENCED.findall(text):
         for line in block.splitlines():
             command = IN_A_FOLDER.sub("", line.removeprefix("$ "))
-            if command.startswith("knime-mcp "):
+            if re.match(PROGRAM, command):
                 yield command
     yield from INDENTED.findall(text)
     yield from INLINE.findall(FENCED.sub("", text).replace("\n", " "))
@@ -49,7 +54,7 @@ def documented() -> Iterator[tuple[str, list[str]]]:
     """Where a command is written, and its words."""
     for path in DOCUMENTS:
         for command in commands_in(path.read_text(encoding="utf-8")):
-            yield f"{path.relative_to(ROOT)}: {command}", shlex.split(command, comments=True)[1:]
+            yield f"{path.relative_to(ROOT)}: {command}", shlex.split(command, comments=True)
 
 
 def all_commands(command, path=()):
@@ -58,13 +63,21 @@ def all_commands(command, path=()):
         yield from all_commands(inner, (*path, name))
 
 
+def every_command():
+    return (found for program in PROGRAMS for found in all_commands(root(program), (program,)))
+
+
 def read(words: list[str]) -> tuple[str, ...]:
-    """Reads the words after ``knime-mcp`` and gives the path of the command.
+    """Reads the words of a command line and gives the path of the command.
 
     Raises:
         Exception: What the command line raises for words that it does not know.
     """
-    command, path = root(), []
+    program, *words = words
+    if program == "mcpgraph" and words[0].startswith("-"):  # without a command it serves
+        graphs.parser().parse_args(words)
+        return (program,)
+    command, path = root(program), [program]
     while hasattr(command, "commands") and words:
         name, *words = words
         known = {"COMMAND", *chain(*(option.opts for option in command.params)), "--help"}
@@ -73,7 +86,7 @@ def read(words: list[str]) -> tuple[str, ...]:
             return tuple(path)
         path.append(name)
         command = command.commands[name]
-    context = command.make_context("knime-mcp", [], resilient_parsing=True)
+    context = command.make_context(program, [], resilient_parsing=True)
     context.resilient_parsing = False
     command.make_parser(context).parse_args(args=list(words))
     return tuple(path)
@@ -87,21 +100,21 @@ def test_documented_commands_exist():
         except Exception as error:
             wrong.append(f"{place}: {error}")
     assert wrong == []
-    leaves = {path for path, command in all_commands(root()) if not hasattr(command, "commands")}
-    assert leaves - found == {("nodes", "keys", "list"), ("nodes", "keys", "revoke")}
+    leaves = {path for path, command in every_command() if not hasattr(command, "commands")}
+    assert leaves - found == {("knime-nodes", "keys", "list"), ("knime-nodes", "keys", "revoke")}
 
 
 def test_examples_of_help_texts_are_of_their_command():
     wrong = [
         example
-        for path, command in all_commands(root())
+        for path, command in every_command()
         for example in EXAMPLE.findall(command.help or "")
-        if read(shlex.split(example)[1:]) != path
+        if read(shlex.split(example)) != path
     ]
     assert wrong == []
 
 
-@pytest.mark.parametrize("command", ["knime-mcp lst", "knime-mcp list --jsn", "knime-mcp graph chek x"])
+@pytest.mark.parametrize("command", ["knime-mcp lst", "knime-mcp list --jsn", "mcpgraph chek x"])
 def test_what_does_not_exist_is_noticed(command):
     with pytest.raises(Exception, match=r"lst|jsn|chek"):
-        read(shlex.split(command)[1:])
+        read(shlex.split(command))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.house.sources import FILES, SRC, nodes
+from tests.house.sources import FILES, PRODUCTS, SRC, nodes
 
 Import = ast.Import | ast.ImportFrom
 
@@ -16,16 +16,13 @@ MAY_IMPORT = {
     "types": set(),
     "client": {"types"},
     "audit": {"types", "client"},
-    "runs": {"types", "client", "audit"},
+    "runs": {"types", "client", "audit", "yaml_text"},
     "knwf": set(),
     "yaml_text": set(),
     "web": set(),
-    "stdio": set(),
     "tools": {"types", "client", "audit", "runs", "knwf"},
     "agents": {"types", "client", "audit", "runs", "knwf", "tools"},
     "headless": {"types", "audit", "runs", "knwf"},
-    "graph": {"types", "client", "audit", "runs", "yaml_text", "web", "stdio"},
-    "knowledge": {"types", "yaml_text", "web", "stdio"},
     "cli": {
         "types",
         "client",
@@ -35,11 +32,14 @@ MAY_IMPORT = {
         "tools",
         "agents",
         "headless",
-        "graph",
-        "knowledge",
         "yaml_text",
         "web",
     },
+}
+#: Product that stands on the extension -> the parts of src/ that it may import.
+PRODUCTS_MAY_IMPORT = {
+    "knime_mcp_graph": {"types", "client", "audit", "runs", "yaml_text", "web", "tools", "cli"},
+    "knime_node_knowledge": {"types", "yaml_text", "web", "cli"},
 }
 EVERYBODY = {"version", "system"}
 #: Folder of the client -> the folders of `client` that it may import beside itself.
@@ -92,7 +92,7 @@ def absolute_imports(found: Sequence[Import]) -> Iterator[tuple[int, str]]:
 
 
 #: The modules of the parts.
-INNER = [file for file in FILES if file.parent != SRC]
+INNER = [file for file in FILES if file.is_relative_to(SRC) and file.parent != SRC]
 
 
 @pytest.fixture(scope="module")
@@ -113,11 +113,33 @@ def test_imports_follow_the_arrows(imports):
     assert wrong == []
 
 
+@pytest.mark.parametrize("product", PRODUCTS)
+def test_products_use_public_names_of_the_extension_and_nothing_of_each_other(product):
+    wrong = []
+    for file in (file for file in FILES if file.is_relative_to(PRODUCTS[product])):
+        for node in (node for node in nodes(file) if isinstance(node, Import)):
+            module = (node.module or "") if isinstance(node, ast.ImportFrom) and not node.level else ""
+            names = [alias.name for alias in node.names]
+            dotted = [module] if module else names if isinstance(node, ast.Import) else []
+            for top, *rest in (name.split(".") for name in dotted):
+                part = next(iter(rest), names[0])
+                allowed = top != "knime_mcp" or part in PRODUCTS_MAY_IMPORT[product] | EVERYBODY
+                hidden = any(word.startswith("_") for word in (*rest, *names))
+                if not allowed or (top == "knime_mcp" and hidden) or top in PRODUCTS.keys() - {product}:
+                    wrong.append(f"{file}:{node.lineno}: {ast.unparse(node)}")
+    assert wrong == []
+
+
+def test_the_extension_knows_no_product():
+    named = re.compile("|".join(PRODUCTS))
+    assert [str(file) for file in SRC.rglob("*.py") if named.search(file.read_text(encoding="utf-8"))] == []
+
+
 def test_contributing_says_the_same():
     text = (SRC.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(\w+)/` \|.*\| (.+) \|$", text, re.MULTILINE)
     said = {folder: set(parts.split(", ")) - {"nothing"} for folder, parts in rows}
-    assert said == MAY_IMPORT
+    assert said == MAY_IMPORT | PRODUCTS_MAY_IMPORT
 
 
 @pytest.mark.requirement("T31")

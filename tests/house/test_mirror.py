@@ -15,31 +15,42 @@ OVER_EVERYTHING = {
     "peers",
     "support",
 }
+GRAPH, NODES = "packages/mcp-graph", "packages/node-knowledge"
+#: Folder of tests -> the code that they are of.
+CODE = {
+    "tests": "src",
+    f"{GRAPH}/tests/graph": f"{GRAPH}/src/knime_mcp_graph",
+    f"{NODES}/tests/knowledge": f"{NODES}/src/knime_node_knowledge",
+}
 #: Folders that are tested through their users.
 THROUGH_USERS = {
-    "stdio": "graph/test_live_pipes.py",
-    "cli/nodes": "cli/test_nodes.py",
-    "knowledge/packs": "knowledge/sources/test_spec_packs.py",
+    f"{GRAPH}/src/knime_mcp_graph/commands": f"{GRAPH}/tests/graph/test_document_commands.py",
+    f"{NODES}/src/knime_node_knowledge/commands": f"{NODES}/tests/knowledge/test_node_commands.py",
+    f"{NODES}/src/knime_node_knowledge/packs": f"{NODES}/tests/knowledge/sources/test_spec_packs.py",
 }
 #: It stands in for KNIME, and is tested where nodes run in it.
-STAND_IN = "headless/standin"
+STAND_IN = "src/headless/standin"
 
 
 def mirrored(folder: Path) -> bool:
-    source = ROOT / "src" / folder
-    return source.with_suffix(".py").is_file() or any(source.glob("*.py"))
+    return folder.with_suffix(".py").is_file() or any(folder.glob("*.py"))
 
 
 def test_folders_of_tests_mirror_the_code():
-    folders = {file.parent.relative_to(ROOT / "tests") for file in (ROOT / "tests").rglob("test_*.py")}
-    own = {folder for folder in folders if folder.parts and folder.parts[0] not in OVER_EVERYTHING}
-    assert sorted(str(folder) for folder in own if not mirrored(folder)) == []
+    wrong = []
+    for tests, code in CODE.items():
+        folders = {file.parent.relative_to(ROOT / tests) for file in (ROOT / tests).rglob("test_*.py")}
+        own = {folder for folder in folders if not folder.parts or folder.parts[0] not in OVER_EVERYTHING}
+        wrong += [str(folder) for folder in own - {Path()} if not mirrored(ROOT / code / folder)]
+    assert sorted(wrong) == []
 
 
 def test_every_folder_has_tests():
-    folders = {str(file.parent.relative_to(ROOT / "src")) for file in (ROOT / "src").glob("*/**/*.py")}
-    own = {folder for folder in folders if not folder.startswith(STAND_IN)}
-    assert {folder for folder in own if not any((ROOT / "tests" / folder).glob("**/test_*.py"))} == set(
-        THROUGH_USERS
-    )
-    assert all((ROOT / "tests" / test).is_file() for test in THROUGH_USERS.values())
+    without = set()
+    for tests, code in CODE.items():
+        folders = {file.parent.relative_to(ROOT / code) for file in (ROOT / code).glob("*/**/*.py")}
+        without |= {
+            f"{code}/{folder}" for folder in folders if not any((ROOT / tests / folder).glob("**/test_*.py"))
+        }
+    assert {folder for folder in without if not folder.startswith(STAND_IN)} == set(THROUGH_USERS)
+    assert all((ROOT / test).is_file() for test in THROUGH_USERS.values())

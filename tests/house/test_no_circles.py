@@ -3,7 +3,7 @@
 import ast
 from pathlib import Path
 
-from tests.house.sources import FILES, SRC, tree
+from tests.house.sources import FILES, SRC, place, tree
 from tests.house.test_import_arrows import Import, relative_imports
 
 
@@ -67,7 +67,7 @@ def test_there_are_no_circles():
         for file in FILES
         if file.parent != SRC
     }
-    found = [[str(file.relative_to(SRC)) for file in circle] for circle in circles(arrows)]
+    found = [[place(file) for file in circle] for circle in circles(arrows)]
     assert not found
 
 

@@ -4,13 +4,13 @@ import ast
 
 import pytest
 
-from tests.house.sources import FILES, SRC, nodes
+from tests.house.sources import FILES, nodes, place
 
 
 @pytest.mark.parametrize("name", ["Run", "Journal", "SessionPool", "CallInProgress"])
 def test_only_the_engine_makes(name):
     makers = {
-        str(file.relative_to(SRC))
+        place(file)
         for file in FILES
         for node in nodes(file)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name

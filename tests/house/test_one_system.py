@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from tests.house.sources import FILES, SRC, nodes
+from tests.house.sources import FILES, SRC, nodes, place
 
 #: What only some systems have, or what asks for the system.
 ASKS = re.compile(
@@ -19,8 +19,7 @@ ASKS = re.compile(
 ASKING_MODULES = {"fcntl", "grp", "msvcrt", "pwd", "resource", "termios", "tty", "winreg", "_winapi"}
 #: What may only be done with what `system.py` returns: options of `Popen`, and features of modules.
 OPTIONS = {"start_new_session", "creationflags", "process_group", "preexec_fn"}
-#: It closes standard streams of its own process, after it has asked `system.LOOPS_READ_PIPES`.
-ALLOWED = {("stdio/pipes.py", "os.set_blocking"), ("audit/journal.py", "platform.system")}
+ALLOWED = {("audit/journal.py", "platform.system")}
 
 
 def asked(code: Iterable[ast.AST]) -> set[str]:
@@ -47,10 +46,7 @@ def asked(code: Iterable[ast.AST]) -> set[str]:
 
 def test_no_other_module_asks_for_the_system():
     places = {
-        (file.relative_to(SRC).as_posix(), what)
-        for file in FILES
-        if file != SRC / "system.py"
-        for what in asked(nodes(file))
+        (place(file), what) for file in FILES if file != SRC / "system.py" for what in asked(nodes(file))
     }
     assert places == ALLOWED
 

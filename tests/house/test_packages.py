@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.packaging.packages import PROMISES
+from tests.packaging.packages import PRODUCTS, PROMISES
 
 pytestmark = pytest.mark.quick
 
@@ -16,6 +16,13 @@ OFFERED = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optio
 
 def test_every_extra_is_tried_alone():
     assert set(PROMISES) == {"", *OFFERED}
+
+
+@pytest.mark.parametrize("product", PRODUCTS)
+def test_every_extra_of_a_product_is_tried_alone(product):
+    text = (ROOT / "packages" / product / "pyproject.toml").read_text()
+    offered = tomllib.loads(text)["project"].get("optional-dependencies", {})
+    assert set(PRODUCTS[product]) == {"", *offered}
 
 
 def test_all_has_every_other_extra():

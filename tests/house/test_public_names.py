@@ -17,7 +17,7 @@ PUBLIC = {
         " Progress ServerInfo SessionPool StdioServer Step Timeouts ToolDefinition"
     ),
     "knime_mcp.agents": "langchain_tools",
-    "knime_mcp.graph": (
+    "knime_mcp_graph": (
         "Controller DocumentError Graph GraphExecutor GraphRun Hooks McpGraphApi NodeRecord RunError"
         " RunResult RunStatus"
     ),

@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from tests.house.sources import FILES, SRC, text, tree
+from tests.house.sources import FILES, place, text, tree
 
 MARK = "# @ToolTypeDispatch"
 TYPES = {"WorkflowTool", "MCPTool", "WORKFLOW", "MCP"}
@@ -39,7 +39,7 @@ def places():
         if not re.search(rf"^ +case .*\b(?:{'|'.join(TYPES)})\b", text(file), re.MULTILINE):
             continue  # to parse all files takes seconds
         for match, function in dispatching(tree(file)):
-            name = f"{file.relative_to(SRC).as_posix()}:{function.name if function else match.lineno}"
+            name = f"{place(file)}:{function.name if function else match.lineno}"
             yield name, text(file).splitlines(), match, function
 
 
@@ -63,5 +63,5 @@ def test_dispatch_is_marked_and_exhaustive():
 
 def test_marks_stand_only_where_something_is_dispatched():
     known = {name.split(":")[0] for name, *_ in places()}
-    marked = {file.relative_to(SRC).as_posix() for file in FILES if MARK in text(file)}
+    marked = {place(file) for file in FILES if MARK in text(file)}
     assert marked == known

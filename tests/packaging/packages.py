@@ -1,9 +1,10 @@
 """Builds what is handed out into dist/, and proves what a receiver relies on.
 
-Run by `make packages` rather than by pytest, because it builds and installs: wheel and source distribution
-pass the index's checks, are the same bytes when built twice, and can be built without a network; every extra
-starts what it promises in an environment of its own, and the lowest allowed versions run the demo and the
-quick tests. A list of all parts (CycloneDX) and the licences of each stand beside them.
+Run by `make packages` rather than by pytest, because it builds and installs: the wheels of the three products
+and the source distribution of the first pass the index's checks, are the same bytes when built twice, and can
+be built without a network; every wheel and every extra starts what it promises in an environment of its own,
+where wheels find each other by `--find-links`; the lowest allowed versions run the demo and the quick tests.
+A list of all parts (CycloneDX) and the licences of each stand beside them.
 """
 
 import argparse
@@ -27,14 +28,34 @@ PROMISES = {
     " from knime_mcp.cli.app import main; sys.argv = ['', 'demo']; main()",
     "anthropic": "from knime_mcp.agents.model.anthropic_model import AnthropicModel",
     "embedding": "from knime_mcp.agents.toolbox.tool_search import _word_vectors; assert _word_vectors()",
-    "graph": "from knime_mcp.graph import McpGraphApi",
-    "gateway": "from knime_mcp.knowledge.gateway import gateway_app",
-    "elasticsearch": "import elasticsearch",
+    "serving": "from knime_mcp.web import tool_server",
     "dask": "import distributed; from knime_mcp.runs.dask_calls import DaskCalls",
     "knime": "import markdown, pandas, PIL, py4j, pytz; from knime_mcp.cli.knime_setup import doctor",
     "audit": "import rfc3161_client; from knime_mcp.audit.signatures import SigningKey",
     "all": "from knime_mcp.cli.commands import build_app; build_app()",
 }
+#: Product in packages/ -> the same for it and its extras.
+PRODUCTS = {
+    "mcp-graph": {
+        "": "import sys; from knime_mcp_graph import McpGraphApi;"
+        " from knime_mcp_graph.commands.program import main; sys.argv = ['', 'new', 'g.yaml']; main()",
+    },
+    "node-knowledge": {
+        "": "import sys; from knime_node_knowledge.commands.program import main;"
+        " sys.argv = ['', 'search', 'VLOOKUP']; main()",
+        "gateway": "from knime_node_knowledge.gateway import gateway_app",
+        "elasticsearch": "from knime_node_knowledge.gateway import elasticsearch_tool",
+        "all": "from knime_node_knowledge.gateway import outside_services",
+    },
+}
+
+
+OURS = [word for name in ("knime-mcp", *PRODUCTS) for word in ("--no-binary", name)]
+EDITABLE = [
+    word
+    for name in (f"{ROOT}[all]", f"{ROOT}/packages/mcp-graph", f"{ROOT}/packages/node-knowledge[all]")
+    for word in ("--editable", name)
+]
 
 
 def uv(*words: str | Path, **more: str) -> None:
@@ -47,8 +68,11 @@ def digest(file: Path) -> str:
 
 
 def build(folder: Path, *options: str) -> list[Path]:
-    """The source distribution, and the wheel that is built from it."""
+    """The wheels, and the source distribution that the first is built from."""
     uv("build", "--quiet", "--no-create-gitignore", "--out-dir", folder, *options, ROOT)
+    for product in PRODUCTS:
+        where = ROOT / "packages" / product
+        uv("build", "--quiet", "--no-create-gitignore", "--wheel", "--out-dir", folder, *options, where)
     return sorted([*folder.glob("*.whl"), *folder.glob("*.tar.gz")])
 
 
@@ -66,12 +90,12 @@ def packages(work: Path) -> Path:
     shutil.unpack_archive(source, unpacked)
     (tree,) = unpacked.iterdir()
     uv("build", "--quiet", "--wheel", "--no-build-isolation", "--out-dir", alone, tree, **offline)
-    (wheel,) = DIST.glob("*.whl")
+    (wheel,) = DIST.glob("knime_mcp-*.whl")
     (from_source,) = alone.glob("*.whl")
     assert digest(wheel) == digest(from_source), "the wheel from the source distribution differs"
     uv("tool", "run", "--quiet", "twine", "check", "--strict", *first)
     # W002: knime.yml names the licence beside it, and the package index wants it in its own place.
-    uv("tool", "run", "--quiet", "check-wheel-contents", "--ignore", "W002", wheel)
+    uv("tool", "run", "--quiet", "check-wheel-contents", "--ignore", "W002", *DIST.glob("*.whl"))
     for file in first:
         print(f"{file.name}  sha256:{digest(file)}  {file.stat().st_size:,} bytes, twice the same")
     return wheel
@@ -87,14 +111,21 @@ def extras(work: Path, wheel: Path) -> None:
     for extra, program in PROMISES.items():
         python = environment(work / f"extra-{extra or 'none'}", f"{wheel}[{extra}]" if extra else wheel)
         run(python, "-W", "error", "-c", program)
-        print(f"extra {extra or '(none)':14} starts what it promises")
+        print(f"knime-mcp, extra {extra or '(none)':14} starts what it promises")
+    for product, promises in PRODUCTS.items():
+        for extra, program in promises.items():
+            what = f"{product}[{extra}]" if extra else product
+            found = ("--find-links", DIST, what)
+            python = environment(work / f"{product}-{extra or 'none'}", *found)
+            run(python, "-W", "error", "-c", program)
+            print(f"{product}, extra {extra or '(none)':14} starts what it promises")
 
 
 def lowest(work: Path, _: Path) -> None:
     """Demo and quick tests with the lowest versions that pyproject.toml allows, as wheels for this Python."""
     folder = work / "lowest"
-    binaries = ("--only-binary", ":all:", "--no-binary", "knime-mcp")
-    python = environment(folder, "--resolution", "lowest-direct", *binaries, "--editable", f"{ROOT}[all]")
+    binaries = ("--only-binary", ":all:", *OURS)
+    python = environment(folder, "--resolution", "lowest-direct", *binaries, *EDITABLE)
     run(python.with_name("knime-mcp"), "demo")
     print("lowest versions run the demo", flush=True)
     # The newest test tools: what is installed already stays as low as it is.
@@ -117,7 +148,9 @@ def lowest(work: Path, _: Path) -> None:
 
 
 def parts(work: Path, wheel: Path) -> None:
-    python = environment(work / "parts", f"{wheel}[all]")
+    python = environment(
+        work / "parts", "--find-links", DIST, f"{wheel}[all]", "mcp-graph", "node-knowledge[all]"
+    )
     out = DIST / f"{wheel.stem.rsplit('-', 3)[0]}.cdx.json"
     uv("tool", "run", "--quiet", "--from", "cyclonedx-bom", "cyclonedx-py", "environment", python, "-o", out)
     licences = DIST / "licences.csv"

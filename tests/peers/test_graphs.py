@@ -6,9 +6,10 @@ import pytest
 
 from knime_mcp.client.transports.stdio_server import StdioServer
 from knime_mcp.tools import MCPClient
-from tests.graph.live import COMMAND, PROGRAM, REVISIONS, SERVE, client_of, command, run
+from tests.graph.live import PROGRAM, REVISIONS, SERVE, client_of, command, run
 from tests.graph.recorded import compare, filled, recorded
 from tests.peers import build_peers
+from tests.support import commands
 from tests.support.peers import needs
 
 pytestmark = pytest.mark.peer
@@ -91,7 +92,7 @@ def document(tmp_path):
         DOCUMENT.format(
             everything=node_server("server-everything", "stdio"),
             files=node_server("server-filesystem", folder),
-            nodes=program_of(*COMMAND, "nodes", "serve"),
+            nodes=program_of(*commands.words_of("knime-nodes", "serve")),
             path=json.dumps(str(folder / "note.txt")),
         ),
         "utf-8",
@@ -118,10 +119,10 @@ def test_one_tool_uses_three_servers_in_a_run(document, tmp_path, revision):
 
 
 def test_the_check_asks_them_for_their_tools(document):
-    checked = command("graph", "check", document, "--online")
+    checked = command("check", document, "--online")
     assert checked.returncode == 0, checked.stdout + checked.stderr
     document.write_text(document.read_text("utf-8").replace("tool: get-sum", "tool: get-some"), "utf-8")
-    checked = command("graph", "check", document, "--online")
+    checked = command("check", document, "--online")
     assert checked.returncode == 1
     assert "get-some" in checked.stdout + checked.stderr
 

@@ -26,7 +26,11 @@ from contextlib import suppress
 from pathlib import Path
 
 #: Modules of these folders are kept for the next program: of Python, of its packages, ours.
-FOLDERS = (*map(sysconfig.get_path, ("stdlib", "purelib", "platlib")), str(Path(__file__).parents[2] / "src"))
+ROOT = Path(__file__).parents[2]
+FOLDERS = (
+    *map(sysconfig.get_path, ("stdlib", "purelib", "platlib")),
+    *(str(ROOT / folder / "src") for folder in (".", "packages/mcp-graph", "packages/node-knowledge")),
+)
 ASK_THE_ENVIRONMENT = {"typer.rich_utils"}  # when they are imported, so that each program imports them itself
 USUAL_ERRORS = sys.stdin.errors
 STRICT, *USUAL = warnings.filters  # this process runs with `-W error`, and what it forks as it is told

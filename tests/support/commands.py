@@ -19,8 +19,20 @@ import sys
 import threading
 from pathlib import Path
 
+#: The modules of our commands; without a name it is `knime-mcp`.
+_PROGRAMS = {
+    "mcpgraph": "knime_mcp_graph.commands.program",
+    "knime-nodes": "knime_node_knowledge.commands.program",
+}
 _SERVER = Path(__file__).with_name("command_server.py")
 _starting = threading.Lock()
+
+
+def words_of(*arguments):
+    """How one of our commands is started, in this Python."""
+    words = [*map(str, arguments)]
+    program = _PROGRAMS.get(words[0]) if words else None
+    return [sys.executable, "-m", program or "knime_mcp.cli.app", *words[1 if program else 0 :]]
 
 
 @functools.cache

@@ -26,13 +26,13 @@ from knime_mcp.audit.secrets import HiddenSecrets, SecretMarker
 from knime_mcp.audit.signatures import PublicKey, Sealer, SigningKey
 from knime_mcp.client.mcp_client import MCPClient
 from knime_mcp.client.protocol import tools as blocks
-from knime_mcp.graph import McpGraphApi
 from knime_mcp.runs.call_values import Allow, Deny, Edit, PlannedCall
 from knime_mcp.runs.checked_calls import pinned_tool
 from knime_mcp.runs.engine import new_run
 from knime_mcp.types.errors import CallDenied
 from knime_mcp.types.routing import ServerRoute
 from knime_mcp.types.texts import canonical_json
+from knime_mcp_graph import McpGraphApi
 from tests.audit.calls import FLOW, SEARCH, record
 from tests.graph import graphs
 from tests.support.chat_server import ChatServer, call, calls, says

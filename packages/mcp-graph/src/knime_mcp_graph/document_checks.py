@@ -1,0 +1,454 @@
+"""Checks the graph of a tool: its nodes and ways, and the syntax of expressions.
+
+Errors are problems that the reference refuses as well, in its words, and wrong uses of features that the
+reference does not have. Anything that the reference would run is at most a warning.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from knime_mcp.yaml_text import as_mapping, did_you_mean, kind_of
+
+from .expressions import check_jsonata, unset_variables
+from .expressions.json_logic import ARRAY_LOOPS, OPERATORS, is_jsonata, wrong_var
+from .expressions.jsonata_functions import FUNCTIONS
+from .graph_model import (
+    Dialect,
+    EntryNode,
+    ExitNode,
+    Expression,
+    ForEachNode,
+    McpNode,
+    ParallelNode,
+    SwitchNode,
+    ToolNode,
+    TransformNode,
+    exits,
+    reachable,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+    from knime_mcp.yaml_text import Findings, Path, Position
+
+    from .graph_model import Node, Template
+
+    LookUp = Callable[[str, Path], None]
+    """Gets an expression and its place."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacedNode:
+    """A node of the document, which may be a duplicate; None as `node` if its mapping is invalid."""
+
+    raw: Any
+    path: Path
+    node: Node | None
+
+    @property
+    def id(self) -> str | None:
+        value = as_mapping(self.raw).get("id")
+        return value if isinstance(value, str) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacedTool:
+    """A tool of the document, with its nodes in the order of the document."""
+
+    name: str
+    path: Path
+    nodes: Sequence[PlacedNode]
+
+
+class GraphChecks:
+    """Checks the graphs of one document; `servers` and `tools` are the names that nodes may call."""
+
+    def __init__(
+        self, findings: Findings, dialect: Dialect, servers: Collection[str], tools: Collection[str]
+    ) -> None:
+        self._findings = findings
+        self._dialect = dialect
+        self._servers = servers
+        self._tools = tools
+
+    def check(self, tool: PlacedTool) -> None:
+        """Checks one tool. Only the ids of invalid nodes are used."""
+        entry, exit_ = (self._only_one(tool, kind) for kind in ("entry", "exit"))
+        self._duplicates(tool)
+        known = {placed.id for placed in tool.nodes if placed.id is not None}
+        for placed in tool.nodes:
+            if placed.node is not None:
+                self._references(tool, placed, placed.node, known)
+                self._calls(tool, placed, placed.node)
+        if any(placed.node is None for placed in tool.nodes):
+            return  # An invalid node may have the missing edge.
+        graph = _edges(tool)
+        if entry is not None and exit_ is not None:
+            self._ways(tool, graph, entry, exit_)
+        ends = {placed.id for placed in tool.nodes if isinstance(placed.node, EntryNode | ExitNode)}
+        for placed in tool.nodes:
+            if isinstance(placed.node, ParallelNode | ForEachNode):
+                self._branches(placed, placed.node, graph, ends)
+
+    def _only_one(self, tool: PlacedTool, kind: str) -> str | None:
+        nodes = [placed for placed in tool.nodes if as_mapping(placed.raw).get("type") == kind]
+        ids = ["?" if placed.id is None else placed.id for placed in nodes]
+        if not nodes:
+            self._findings.error(f'Tool "{tool.name}" has no {kind} node', tool.path)
+        elif len(nodes) > 1:
+            message = f'Tool "{tool.name}" has multiple {kind} nodes: {", ".join(ids)}'
+            self._findings.error(message, nodes[1].path, "Keep one of them")
+        return ids[0] if len(nodes) == 1 else None
+
+    def _duplicates(self, tool: PlacedTool) -> None:
+        last: dict[str, PlacedNode] = {}
+        for placed in tool.nodes:
+            if placed.id is None:
+                continue
+            first = last.get(placed.id)
+            last[placed.id] = placed
+            if first is None:
+                continue
+            line = self._findings.source.at(first.path).line
+            path = (*placed.path, "id")
+            if not isinstance(first.node, EntryNode | ExitNode):
+                message = f'the id "{placed.id}" in tool "{tool.name}" is also used on line {line}'
+                self._findings.warn(f"{message}; the last one counts", path, "Rename one of them")
+            elif type(first.node) is not type(placed.node):
+                message = f'Node "{placed.id}" in tool "{tool.name}" replaces the node of the same id'
+                self._findings.error(f"{message} on line {line}, which the tool needs", path, "Rename it")
+
+    def _references(self, tool: PlacedTool, placed: PlacedNode, node: Node, known: set[str]) -> None:
+        for edge, target, key in self._ways_out(node, placed):
+            if target not in known:
+                kind = "Switch node" if isinstance(node, SwitchNode) else "Node"
+                self._findings.error(
+                    f'{kind} "{node.id}" in tool "{tool.name}" references non-existent {edge} "{target}"',
+                    (*placed.path, *key),
+                    did_you_mean(target, sorted(known)),
+                )
+
+    def recursion(self, tools: Sequence[PlacedTool]) -> None:
+        """Warns of tools that call themselves on every way to their exit, also by way of other tools."""
+        names = {tool.name for tool in tools}
+        judged = [tool for tool in tools if _can_end(tool, names)]
+        ending = names - {tool.name for tool in judged}  # what cannot end anyway is told elsewhere
+        while more := {tool.name for tool in judged if tool.name not in ending and _can_end(tool, ending)}:
+            ending |= more
+        for tool in judged:
+            if tool.name in ending:
+                continue
+            calls = [
+                placed
+                for placed in tool.nodes
+                if isinstance(placed.node, ToolNode) and placed.node.tool in names - ending
+            ]
+            if calls:
+                called = as_mapping(calls[0].raw).get("tool")
+                message = f'every way through the tool "{tool.name}" calls "{called}", which never ends'
+                fix = "Let a switch decide whether to call it again"
+                self._findings.warn(f"{message}: it calls itself", (*calls[0].path, "tool"), fix)
+
+    def _ways_out(self, node: Node, placed: PlacedNode) -> Iterator[tuple[str, str, Path]]:
+        """Yields each outgoing edge: its name, the target's id, and the key that holds it."""
+        match node:
+            case SwitchNode():
+                called, key = (
+                    ("target", "target") if self._dialect is Dialect.TARGET else ("next node", "next")
+                )
+                raw = placed.raw["conditions"]
+                for index, condition in enumerate(raw):
+                    if isinstance(condition.get(key), str):
+                        yield called, condition[key], ("conditions", index, key)
+                if node.default is not None:
+                    yield "default next node", node.default, ("next",)
+            case ParallelNode():
+                for index, branch in enumerate(node.branches):
+                    yield "branch", branch, ("branches", index)
+                yield "next node", node.next, ("next",)
+            case ForEachNode():
+                yield "'do' node", node.body, ("do",)
+                yield "next node", node.next, ("next",)
+            case ExitNode():
+                if placed.raw.get("next"):
+                    yield "next node", placed.raw["next"], ("next",)
+            case _:
+                yield "next node", node.next, ("next",)
+        if isinstance(target := placed.raw.get("onError"), str):
+            yield "onError node", target, ("onError",)
+
+    def _calls(self, tool: PlacedTool, placed: PlacedNode, node: Node) -> None:
+        if isinstance(node, McpNode) and node.server not in self._servers:
+            self._findings.error(
+                f'MCP node "{node.id}" in tool "{tool.name}" references non-existent server "{node.server}"',
+                (*placed.path, "server"),
+                did_you_mean(node.server, self._servers) or "Add it to mcpServers",
+            )
+        elif isinstance(node, ToolNode) and node.tool not in self._tools:
+            self._findings.error(
+                f'Node "{node.id}" in tool "{tool.name}" calls the tool "{node.tool}", which this document'
+                " does not have",
+                (*placed.path, "tool"),
+                did_you_mean(node.tool, self._tools),
+            )
+        elif isinstance(node, ExitNode) and placed.raw.get("next") is not None:
+            self._findings.warn("an exit node ends the run: its 'next' is ignored", (*placed.path, "next"))
+        elif isinstance(node, SwitchNode):
+            self._switch(placed, node)
+
+    def _switch(self, placed: PlacedNode, node: SwitchNode) -> None:
+        always = next((i for i, condition in enumerate(node.conditions) if condition.always), None)
+        # In the other dialect a switch without `next` cannot be read.
+        if always is None and node.default is None and self._dialect is Dialect.TARGET:
+            message = f'the switch "{node.id}" has no default: a run fails here if no condition holds'
+            self._findings.warn(message, placed.path, "Add a condition without 'rule' at the end")
+        elif always is not None and always + 1 < len(node.conditions):
+            message = "this condition is never tried: the one before has no rule and always holds"
+            self._findings.warn(message, (*placed.path, "conditions", always + 1))
+
+    def _ways(self, tool: PlacedTool, graph: Mapping[str, Sequence[str]], entry: str, exit_: str) -> None:
+        reached = reachable(graph, [entry])
+        if exit_ not in reached:
+            message = f'Tool "{tool.name}" exit node "{exit_}" is not reachable from entry node "{entry}"'
+            self._findings.error(message, next(p.path for p in tool.nodes if p.id == exit_))
+        # One search from the exit tells it of all nodes; a search from each node would take quadratic time.
+        backwards: dict[str, list[str]] = {}
+        for start, targets in graph.items():
+            for target in targets:
+                backwards.setdefault(target, []).append(start)
+        leading = reachable(backwards, [exit_])
+        for placed in tool.nodes:
+            if placed.id is None or placed.id in (entry, exit_):
+                continue
+            if placed.id not in reached:
+                message = f'Node "{placed.id}" in tool "{tool.name}" is never reached from the entry node'
+                self._findings.warn(
+                    message, placed.path, "Set the 'next' of another node to it, or remove it"
+                )
+            elif placed.id not in leading and exit_ in reached:
+                message = f'no path leads from node "{placed.id}" in tool "{tool.name}" to the exit node'
+                self._findings.warn(f"{message}: a run that gets there never ends by itself", placed.path)
+
+    def _branches(
+        self,
+        placed: PlacedNode,
+        node: ParallelNode | ForEachNode,
+        graph: Mapping[str, Sequence[str]],
+        ends: Collection[str | None],
+    ) -> None:
+        """Checks that branches end at the node's ``next``, and that no two branches share a node."""
+        starts = node.branches if isinstance(node, ParallelNode) else (node.body,)
+        graph = {**graph, node.id: ()}  # a branch that leads back is one mistake, not that of all branches
+        used: Counter[str] = Counter()
+        for start in starts:
+            if start == node.next:
+                self._findings.error(f'the branch "{start}" of node "{node.id}" is empty', placed.path)
+                continue
+            part = reachable(graph, [start], until=node.next)
+            for name in part:
+                if name in ends and name != node.next:
+                    message = f'a path leads from branch "{start}" of node "{node.id}" to "{name}"'
+                    self._findings.error(f'{message} without passing "{node.next}"', placed.path)
+            if node.id in part:
+                message = f'a path leads from branch "{start}" back to node "{node.id}"'
+                message = f"{message}, which is still running then"
+                self._findings.error(message, placed.path, f"End it with next: {node.next}")
+            elif node.next not in part:
+                message = f'the branch "{start}" of node "{node.id}" never reaches "{node.next}"'
+                self._findings.error(message, placed.path, "Its branches end there")
+            used.update(part - {node.id, node.next})
+        for name in sorted(name for name, times in used.items() if times > 1):
+            message = f'node "{name}" is in more than one branch of node "{node.id}"'
+            self._findings.error(message, placed.path, "Give each branch its own nodes")
+
+
+def _edges(tool: PlacedTool) -> dict[str, list[str]]:
+    """The nodes that follow each node; an exit's ``next`` counts, as it does for the reference."""
+    graph: dict[str, list[str]] = {}
+    for placed in tool.nodes:
+        if placed.node is not None:
+            targets = graph.setdefault(placed.node.id, [])
+            targets += [target for _, target in exits(placed.node)]
+            if isinstance(placed.node, ExitNode) and isinstance(target := placed.raw.get("next"), str):
+                targets.append(target)
+    return graph
+
+
+def _can_end(tool: PlacedTool, ending: Collection[str]) -> bool:
+    """Whether a way leads to the exit on which only tools are called that end."""
+    graph = _edges(tool)
+    nodes = [placed.node for placed in tool.nodes if placed.node is not None]
+    for node in nodes:
+        if isinstance(node, ToolNode) and node.tool not in ending:
+            # It may fail before it calls, as with wrong arguments, and go on there.
+            graph[node.id] = [] if node.on_error is None else [node.on_error]
+    # A branch is no way on by itself, and a node waits for all of its branches.
+    for node in nodes:
+        match node:
+            case ParallelNode():
+                joined = all(node.next in reachable(graph, [branch], node.next) for branch in node.branches)
+                graph[node.id] = [node.next] if joined else [] if node.on_error is None else [node.on_error]
+            case ForEachNode():
+                graph[node.id] = [node.next]
+            case _:
+                pass
+    entry = next((node.id for node in nodes if isinstance(node, EntryNode)), None)
+    reached = set[str]() if entry is None else reachable(graph, [entry])
+    return any(isinstance(node, ExitNode) and node.id in reached for node in nodes)
+
+
+_HISTORY_FUNCTIONS: Final = frozenset(
+    {"previousNode", "executionCount", "nodeExecution", "nodeExecutions", "nodeContent"}
+)
+_RULE_VARIABLES: Final = frozenset({"item", "current", "accumulator"})
+_FIRST_NAME: Final = re.compile(r"[^.\[]+")
+_STANDARD: Final = "a rule of the standard"
+_NO_PATH: Final = re.compile(r"[\[({*/<>=&|?~'\"]")
+_STRINGS: Final = re.compile(r""" "(?:\\.|[^"\\])*" | '(?:\\.|[^'\\])*' """, re.VERBOSE | re.DOTALL)
+_OTHER_LANGUAGES: Final = (
+    (re.compile("==|!=="), "JSONata compares with = and !="),
+    (re.compile("&&"), "JSONata has 'and' instead of &&"),
+    (re.compile(r"\|\|"), "JSONata has 'or' instead of ||"),
+    (re.compile("!(?!=)"), "JSONata has $not(...) instead of !"),
+    (re.compile("=>"), "JSONata's functions are written function($x) { ... }"),
+    (re.compile(r"\{\{"), "Write the expression without {{ and }}"),
+)
+
+
+def check_expressions(findings: Findings, node: Node, ids: Collection[str], look_up: LookUp) -> None:
+    """Checks the expressions of a node; `look_up` gets each that is JSONata, to judge what it looks up."""
+    checks = _ExpressionChecks(findings, node.id, ids, look_up)
+    # @NodeTypeDispatch
+    match node:
+        case TransformNode():
+            checks.jsonata(node.expression, "transform expression")
+        case ForEachNode():
+            checks.jsonata(node.items, "items")
+        case McpNode() | ToolNode():
+            checks.template(node.args, "args")
+        case SwitchNode():
+            for number, condition in enumerate(node.conditions, 1):
+                if not condition.always:
+                    checks.rule(condition.rule, number, condition.position, standard=node.standard)
+        case _:
+            pass
+
+
+class _ExpressionChecks:
+    def __init__(self, findings: Findings, node: str, ids: Collection[str], look_up: LookUp) -> None:
+        self._findings = findings
+        self._node = f'Node "{node}"'
+        self._ids = ids
+        self._look_up = look_up
+
+    def jsonata(self, expression: Expression, where: str) -> None:
+        path = expression.position.path if expression.position is not None else ()
+        problem = check_jsonata(expression.text)
+        if problem is not None:
+            message = f"{self._node}: Invalid JSONata syntax in {where}: {problem}"
+            self._findings.error(message, path, _from_other_language(expression.text))
+        self._variables(expression.text, path, _HISTORY_FUNCTIONS)
+
+    def _variables(self, text: str, path: Path, known: frozenset[str]) -> None:
+        self._look_up(text, path)
+        for name in unset_variables(text):
+            if name in known:
+                continue
+            if name in self._ids:
+                fix = f"The output of the node '{name}' is written without $"
+            else:
+                fix = did_you_mean(name, (*FUNCTIONS, *known))
+            message = f"{self._node}: JSONata has no '${name}', and the expression does not set it"
+            self._findings.warn(message, path, fix)
+
+    def template(self, template: Template, where: str) -> None:
+        match template:
+            case Expression():
+                is_marked = template.position is not None and template.position.path[-1:] == ("expr",)
+                self.jsonata(template, f"{where}.expr" if is_marked else where)
+            case dict():
+                for name, value in cast("dict[str, Any]", template).items():
+                    self.template(value, f"{where}.{name}")
+            case list():
+                for index, value in enumerate(cast("list[Any]", template)):
+                    self.template(value, f"{where}[{index}]")
+            case _:
+                pass
+
+    def rule(self, rule: Any, number: int, position: Position | None, *, standard: bool) -> None:
+        """Checks a rule of JSON Logic.
+
+        As in the reference, a ``var`` that does not begin with ``$`` fails only when it is used.
+        """
+        path = position.path if position is not None else ()
+        self._part(rule, f"condition {number}", path, _STANDARD if standard else None)
+
+    def _part(self, rule: Any, where: str, path: tuple[str | int, ...], loop: str | None = None) -> None:
+        """Checks a part of a rule; `loop` is the operator for whose entries it is evaluated."""
+        if isinstance(rule, list):
+            for index, part in enumerate(cast("list[Any]", rule)):
+                self._part(part, where, (*path, index), loop)
+        if not isinstance(rule, dict):
+            return
+        parts = cast("dict[str, Any]", rule)
+        if list(parts) == ["var"]:
+            var = parts["var"]
+            if loop is not None and not is_jsonata(var):
+                self._path_in_entry(var, where, (*path, "var"), loop)
+            else:
+                is_list = loop is not None and isinstance(var, list)  # [expression, default]
+                self._var(cast("list[Any]", var)[0] if is_list else var, where, (*path, "var"))
+            return
+        if len(parts) == 1:
+            (name,) = parts
+            if name not in OPERATORS:
+                fix = did_you_mean(name, OPERATORS) or "See https://jsonlogic.com/operations.html"
+                message = f"{self._node}: JSON Logic has no operator '{name}' ({where})"
+                self._findings.warn(f"{message}; a run fails here", (*path, name), fix)
+        for name, value in parts.items():
+            operands = cast("list[Any]", value)
+            if name in ARRAY_LOOPS and isinstance(value, list) and len(parts) == 1:
+                for index, operand in enumerate(operands):
+                    # The second operand is the one that is evaluated for each entry.
+                    self._part(operand, where, (*path, name, index), name if index == 1 else loop)
+            else:
+                self._part(value, where, (*path, name), loop)
+
+    def _path_in_entry(self, var: Any, where: str, path: tuple[str | int, ...], loop: str) -> None:
+        """Warns of a path that looks like JSONata, which the reference evaluates here, too."""
+        if not isinstance(var, str):  # a part of a rule, which the reference does not know
+            self._part(var, where, path, loop)
+            return
+        text, first = var, _FIRST_NAME.match(var)
+        is_node = first is not None and first[0] in self._ids and loop not in {"reduce", _STANDARD}
+        if is_node or (_NO_PATH.search(text) and check_jsonata(text) is None):
+            message = f"{self._node}: inside of {loop}, '{text}' is a path in the entry ({where})"
+            fix = f"Write $.{text} for the value of the node" if is_node else "JSONata begins with $ there"
+            self._findings.warn(message, path, fix)
+
+    def _var(self, value: Any, where: str, path: tuple[str | int, ...]) -> None:
+        prefix = f"Invalid JSON Logic syntax in {where}"
+        if (wrong := wrong_var(value)) is not None:
+            fix = f"It takes one JSONata expression, not {kind_of(value)}"
+            self._findings.error(f"{self._node}: {prefix}: {wrong}", path, fix)
+            return
+        problem = check_jsonata(value)
+        if problem is None:
+            self._variables(value, path, _HISTORY_FUNCTIONS | _RULE_VARIABLES)
+            return
+        text = f'{self._node}: {prefix}: Invalid JSONata in JSON Logic var operation "{value}": {problem}'
+        if value.startswith("$"):
+            self._findings.error(text, path)
+        else:
+            self._findings.warn(text, path, "A run fails here")
+
+
+def _from_other_language(text: str) -> str | None:
+    """What JSONata writes instead of an operator of another language in an expression."""
+    code = _STRINGS.sub("''", text)
+    return next((fix for pattern, fix in _OTHER_LANGUAGES if pattern.search(code)), None)

@@ -1,0 +1,494 @@
+"""Reads ``tools`` in all layouts: nodes below their tool, or all nodes in one list of the document."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from knime_mcp.yaml_text import (
+    LIST,
+    MAPPING,
+    NUMBER,
+    TEXT,
+    TRUTH,
+    WHOLE,
+    Fields,
+    as_list,
+    as_mapping,
+    did_you_mean,
+    key_path,
+    kind_of,
+)
+
+from .document_checks import PlacedNode, PlacedTool
+from .graph_model import (
+    Cache,
+    Condition,
+    Dialect,
+    EntryNode,
+    ExitNode,
+    Expression,
+    ForEachNode,
+    GraphTool,
+    InvalidExpression,
+    McpNode,
+    Node,
+    ParallelNode,
+    Retry,
+    SwitchNode,
+    Template,
+    ToolNode,
+    TransformNode,
+    compiled,
+    exits,
+    listable,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from knime_mcp.yaml_text import Findings, Path
+
+
+# https://modelcontextprotocol.io/specification/2025-11-25/server/tools#tool-names
+_HINTS: Final = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
+_TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+
+
+# "$.entry.path", "$entry", "$count(...)", "$$", "$previousNode()" or "$ ~> $keys()", but not "$5.00" or "$".
+_LOOKS_LIKE_JSONATA: Final = re.compile(r"\$(?:[.$\[({^]|[^\W\d]|\s*(?:~>|[&=?!]))")
+
+
+def looks_like_jsonata(text: str) -> bool:
+    """Returns whether a text begins like an expression (``$.a``, ``$f(``), not like a price (``$5.00``)."""
+    return _LOOKS_LIKE_JSONATA.match(text) is not None
+
+
+class ToolReading:
+    def __init__(self, findings: Findings, node_reading: NodeReading, raw: dict[str, Any]) -> None:
+        self._findings = findings
+        self._node_reading = node_reading
+        self._raw = raw
+        self._definitions: list[tuple[GraphTool, PlacedTool]] = []
+
+    def placed(self) -> list[PlacedTool]:
+        """Reads the tools, in the order of the document; of those with the same name the first one counts."""
+        shared = self._raw.get("nodes")
+        # Read once for all tools, so that a mistake in them is told once.
+        everywhere = self._nodes(as_list(shared), ("nodes",)) if isinstance(shared, list) else None
+        placed_tools: dict[str, PlacedTool] = {}
+        for index, raw in enumerate(as_list(self._raw.get("tools"))):
+            path: Path = ("tools", index)
+            fields = self._findings.fields(raw, path)
+            definition = None if fields is None else _definition(fields)
+            tool = self._placed_tool(as_mapping(raw), path, everywhere)
+            if tool.name in placed_tools:
+                first = self._findings.source.at(placed_tools[tool.name].path).line
+                message = f'the tool "{tool.name}" is also defined on line {first}; the first one counts'
+                self._findings.warn(message, (*path, "name"), "Rename one of them")
+                continue
+            placed_tools[tool.name] = tool
+            if definition is not None:
+                self._schemas(definition, path)
+                self._definitions.append((definition, tool))
+        if everywhere is not None:
+            self._unused(everywhere, placed_tools)
+        return list(placed_tools.values())
+
+    def tools(self) -> tuple[GraphTool, ...]:
+        """Makes the tools of a document that has no errors, after they were read."""
+        return tuple(
+            replace(
+                definition,
+                input_schema={**listable(definition.input_schema), "type": "object"},
+                output_schema=listable(definition.output_schema),
+                nodes=_last_of_each(placed.nodes),
+            )
+            for definition, placed in self._definitions
+        )
+
+    def _placed_tool(
+        self, raw: dict[str, Any], path: Path, everywhere: list[PlacedNode] | None
+    ) -> PlacedTool:
+        name = raw.get("name")
+        called = name if isinstance(name, str) else f"#{path[-1]}"
+        if isinstance(name, str) and not _TOOL_NAME.fullmatch(name):
+            message = f"some programs cannot call a tool named '{name}'"
+            self._findings.warn(message, (*path, "name"), "Use letters, digits, '_', '-' and '.'")
+        own_nodes = raw.get("nodes")
+        nodes = self._nodes(as_list(own_nodes), (*path, "nodes"))
+        if everywhere is not None:
+            nodes += _belonging(everywhere, called)
+        elif own_nodes is None:
+            fix = "Put them here, or all nodes into a list 'nodes' of the document"
+            self._findings.error("'nodes' is missing", path, fix)
+        return PlacedTool(name=called, path=path, nodes=nodes)
+
+    def _nodes(self, raw: list[Any], path: Path) -> list[PlacedNode]:
+        return [
+            PlacedNode(raw=entry, path=(*path, index), node=self._node_reading.node(entry, (*path, index)))
+            for index, entry in enumerate(raw)
+        ]
+
+    def _unused(self, everywhere: list[PlacedNode], tools: dict[str, PlacedTool]) -> None:
+        used = {placed.path for tool in tools.values() for placed in tool.nodes}
+        for placed in everywhere:
+            raw = as_mapping(placed.raw)
+            owner = _owner(placed)
+            if raw.get("type") in ("entry", "exit") and owner is None:
+                fix = "In this layout, entry and exit nodes name their tool"
+                self._findings.error("'tool' is missing", placed.path, fix)
+            elif owner is not None and owner not in tools:
+                message = f'this node belongs to the tool "{owner}", which the document does not have'
+                self._findings.error(message, (*placed.path, "tool"), did_you_mean(owner, tools))
+            elif placed.path not in used:
+                message = f'Node "{placed.id or "?"}" is never reached from the entry node of any tool'
+                self._findings.warn(
+                    message, placed.path, "Set the 'next' of another node to it, or remove it"
+                )
+
+    def _schemas(self, tool: GraphTool, path: Path) -> None:
+        for key, schema in (("inputSchema", tool.input_schema), ("outputSchema", tool.output_schema)):
+            place = (*path, key)
+            if not self._has_schema_form(schema, key, place):
+                continue
+            if schema["type"] != "object":
+                what = "the arguments of a tool are" if key == "inputSchema" else "the result of a tool is"
+                self._findings.warn(f"{what} always an object", (*place, "type"), "Write 'type: object'")
+            fault = compiled(listable(schema)).fault
+            if fault is not None:
+                what = "Arguments are" if key == "inputSchema" else "Results are"
+                self._findings.warn(f"'{key}': {fault}", place, f"{what} not checked until it is corrected")
+
+    def _has_schema_form(self, schema: Mapping[str, Any], key: str, path: Path) -> bool:
+        """Returns whether a schema has the form that the reference requires; other mistakes are warnings."""
+        before = len(self._findings.problems)
+        if not isinstance(schema.get("type"), str):
+            missing = "is missing in" if "type" not in schema else "must be text in"
+            self._findings.error(f"'type' {missing} '{key}'", path, "Write 'type: object'")
+        if "properties" in schema and not isinstance(schema["properties"], dict):
+            message = f"'properties' must be a mapping, not {kind_of(schema['properties'])}"
+            self._findings.error(message, (*path, "properties"))
+        for name, value in as_mapping(schema.get("properties")).items():
+            if not isinstance(value, dict | bool):
+                message = f"the property '{name}' must be a mapping, not {kind_of(value)}"
+                self._findings.error(message, (*path, "properties", name))
+        required = schema.get("required", [])
+        if not isinstance(required, list) or not all(isinstance(name, str) for name in as_list(required)):
+            message = "'required' must be a list of names"
+            self._findings.error(message, (*path, "required"), "Write it as [name, ...], beside 'properties'")
+        if not isinstance(schema.get("description", ""), str):
+            self._findings.error("'description' must be text", (*path, "description"), "Put it in quotes")
+        return len(self._findings.problems) == before
+
+
+def _definition(fields: Fields) -> GraphTool | None:
+    """A tool without its nodes; None, after reporting the errors, if it is invalid."""
+    annotations: dict[str, Any] | None = None
+    if fields.get("annotations", MAPPING, default=None) is not None:
+        hints = fields.inside("annotations")
+        values = {"title": hints.optional_text("title")} | {
+            key: hints.get(key, TRUTH, default=None) for key in _HINTS
+        }
+        annotations = {key: value for key, value in values.items() if value is not None}
+        hints.end()
+    definition = GraphTool(
+        name=fields.text("name"),
+        description=fields.text("description"),
+        input_schema=fields.mapping("inputSchema"),
+        output_schema=fields.mapping("outputSchema"),
+        title=fields.optional_text("title"),
+        nodes=(),
+        annotations=annotations,
+        position=fields.position,
+    )
+    fields.get("nodes", LIST, default=None)
+    return definition if fields.end() else None
+
+
+def _owner(placed: PlacedNode) -> str | None:
+    """The tool that a node of the common list belongs to; in an mcp node, ``tool`` is the tool to call."""
+    raw = as_mapping(placed.raw)
+    owner = raw.get("tool") if raw.get("type") not in ("mcp", "tool") else None
+    return owner if isinstance(owner, str) else None
+
+
+def _belonging(everywhere: list[PlacedNode], tool: str) -> list[PlacedNode]:
+    """The nodes of the common list that name the tool, and the nodes that its runs can reach."""
+    by_id: dict[str, list[PlacedNode]] = {}
+    for placed in everywhere:
+        if placed.id is not None and _owner(placed) in (None, tool):
+            by_id.setdefault(placed.id, []).append(placed)
+    waiting = [placed for placed in everywhere if _owner(placed) == tool]
+    reached: set[Path] = set()
+    while waiting:
+        placed = waiting.pop()
+        if placed.path not in reached:
+            reached.add(placed.path)
+            for _, target in exits(placed.node) if placed.node is not None else ():
+                waiting += by_id.get(target, [])
+    return [placed for placed in everywhere if placed.path in reached]
+
+
+def _last_of_each(nodes: Sequence[PlacedNode]) -> tuple[Node, ...]:
+    """Removes duplicate ids: the last node with an id counts, at the place of the first."""
+    nodes_by_id: dict[str, Node] = {}
+    for placed in nodes:
+        if placed.node is not None:
+            nodes_by_id[placed.node.id] = placed.node
+    return tuple(nodes_by_id.values())
+
+
+_DURATION: Final = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(ms|s|m|h)\s*")
+_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+class NodeReading:
+    """Reads the nodes of one document."""
+
+    def __init__(self, findings: Findings, dialect: Dialect) -> None:
+        self._findings = findings
+        self._dialect = dialect
+        self._node = "Node"
+        # @NodeTypeDispatch
+        self._types: dict[str, Callable[[Fields], Node]] = {
+            "entry": self._entry,
+            "exit": self._exit,
+            "transform": self._transform,
+            "mcp": self._mcp,
+            "switch": self._switch,
+            "parallel": self._parallel,
+            "forEach": self._for_each,
+            "tool": self._tool,
+        }
+
+    def node(self, raw: Any, path: Path) -> Node | None:
+        """Reads one node; None, after reporting the errors, if it is invalid."""
+        if not isinstance(raw, dict):
+            self._findings.error(f"a node must be a mapping, not {kind_of(raw)}", path)
+            return None
+        values = cast("dict[str, Any]", raw)
+        self._node = f'Node "{values.get("id")}"'
+        fields = Fields(self._findings, values, path)
+        kind = fields.get("type", default=None)
+        build = self._types.get(kind) if isinstance(kind, str) else None
+        if build is None:
+            self._unknown_type(values, path)
+            return None
+        if kind not in ("mcp", "tool"):
+            fields.optional_text("tool")  # whose node it is, in the common list
+        node = build(fields)
+        return node if fields.end() else None
+
+    def _unknown_type(self, values: dict[str, Any], path: Path) -> None:
+        known = ", ".join(self._types)
+        if "type" not in values:
+            self._findings.error("'type' is missing", path, f"The types are {known}")
+            return
+        kind = values["type"]
+        if isinstance(kind, str):
+            fix = did_you_mean(kind, self._types)
+            self._findings.error(f"unknown node type '{kind}'; the types are {known}", (*path, "type"), fix)
+        else:
+            self._findings.error(f"'type' must be one of {known}, not {kind_of(kind)}", (*path, "type"))
+
+    def _step(self, fields: Fields) -> dict[str, Any]:
+        return {
+            "id": fields.text("id"),
+            "next": fields.text("next"),
+            "on_error": fields.optional_text("onError"),
+            "position": fields.position,
+        }
+
+    def _entry(self, fields: Fields) -> EntryNode:
+        return EntryNode(id=fields.text("id"), next=fields.text("next"), position=fields.position)
+
+    def _exit(self, fields: Fields) -> ExitNode:
+        fields.optional_text("next")  # the reference accepts it but never follows it
+        return ExitNode(id=fields.text("id"), position=fields.position)
+
+    def _transform(self, fields: Fields) -> TransformNode:
+        transform = fields.inside("transform")
+        expression = self._expression(transform.text("expr"), (*transform.path, "expr"))
+        transform.end()
+        return TransformNode(**self._step(fields), expression=expression)
+
+    def _mcp(self, fields: Fields) -> McpNode:
+        args = fields.mapping("args")
+        keys = [("server",), ("tool",), ("args",), *(("args", name) for name in args)]
+        return McpNode(
+            **self._step(fields),
+            server=fields.text("server"),
+            tool=fields.text("tool"),
+            args=self._args(args, (*fields.path, "args")),
+            retry=self._retry(fields),
+            timeout=self._seconds(fields, "timeout", default=None),
+            cache=self._cache(fields),
+            places={key: self._findings.source.at((*fields.path, *key)) for key in keys},
+        )
+
+    def _parallel(self, fields: Fields) -> ParallelNode:
+        branches = fields.texts("branches")
+        if fields.fit and not branches:
+            fields.misfit("'branches' must have at least one entry", (*fields.path, "branches"))
+        return ParallelNode(
+            **self._step(fields),
+            branches=tuple(branches),
+            max_concurrency=fields.number("maxConcurrency", WHOLE, default=None),
+        )
+
+    def _for_each(self, fields: Fields) -> ForEachNode:
+        items = self._text_or_expression(fields, "items")
+        if not isinstance(items, Expression):  # as a text it is an expression, too
+            items = self._expression(items, (*fields.path, "items"))
+        return ForEachNode(
+            **self._step(fields),
+            items=items,
+            body=fields.text("do"),
+            max_concurrency=fields.number("maxConcurrency", WHOLE, default=1),
+            max_items=fields.number("maxItems", WHOLE, default=1000),
+        )
+
+    def _tool(self, fields: Fields) -> ToolNode:
+        return ToolNode(
+            **self._step(fields),
+            tool=fields.text("tool"),
+            args=self._args(fields.mapping("args"), (*fields.path, "args")),
+            retry=self._retry(fields),
+            timeout=self._seconds(fields, "timeout", default=None),
+        )
+
+    def _text_or_expression(self, fields: Fields, key: str) -> str | Expression:
+        written: str | dict[str, Any] | None = fields.get(key, TEXT, MAPPING)
+        if not isinstance(written, dict):
+            return written or ""
+        inner = fields.inside(key)
+        expression = self._expression(inner.text("expr"), (*inner.path, "expr"))
+        inner.end()
+        return expression
+
+    def _switch(self, fields: Fields) -> SwitchNode:
+        name, default = fields.text("id"), fields.optional_text("next")
+        ways = [self._condition(condition) for condition in fields.mappings("conditions")]
+        if self._dialect is Dialect.NEXT and default is None and fields.fit:
+            fix = "It is taken if no condition holds"
+            self._findings.error(f"the switch '{name}' has no 'next'", fields.path, fix)
+        if self._dialect is Dialect.TARGET and default is not None:
+            message = "'next' of a switch has no effect in the dialect 'target' and is ignored"
+            fix = "Add a condition with only a 'target' at the end, or choose the dialect 'next'"
+            self._findings.warn(message, (*fields.path, "next"), fix)
+            default = None
+        conditions = tuple(way for way in ways if way is not None)
+        logic = fields.optional_text("jsonLogic")
+        if logic not in {None, "standard"}:
+            fix = "Leave it out for mcpgraph's rules, in which a var is JSONata"
+            self._findings.error(f"'jsonLogic' must be 'standard', not '{logic}'", fields.path, fix)
+        return SwitchNode(
+            id=name,
+            conditions=conditions,
+            default=default,
+            standard=logic == "standard",
+            position=fields.position,
+        )
+
+    def _condition(self, fields: Fields) -> Condition | None:
+        wanted, other = ("target", "next") if self._dialect is Dialect.TARGET else ("next", "target")
+        way, there = fields.optional_text(wanted), fields.optional_text(other)
+        rule = fields.get("rule", default=None)
+        if not fields.end():
+            return None
+        if way is None:
+            fix = f"Write '{wanted}' instead of '{other}', or choose the dialect '{other}'" if there else None
+            self._findings.error(f"'{wanted}' is missing", fields.path, fix)
+            return None
+        always = rule is None
+        if always and self._dialect is Dialect.NEXT:
+            # The reference accepts null as a rule that never holds.
+            fix = "Write the rule, or remove the condition"
+            self._findings.warn("a condition without 'rule' never holds", fields.path, fix)
+            always = False
+        position = fields.position if rule is None else self._findings.source.at((*fields.path, "rule"))
+        return Condition(rule=rule, next=way, always=always, position=position)
+
+    def _args(self, raw: dict[str, Any], path: Path) -> Template:
+        if self._dialect is Dialect.NEXT:
+            for name, value in raw.items():
+                if name != "expr" and isinstance(value, str) and looks_like_jsonata(value):
+                    message = f"{self._node}: the argument '{name}' is sent as text and not evaluated"
+                    self._findings.warn(message, (*path, name), "Write an expression as {expr: ...}")
+            return self._template(raw, path)
+        templates: dict[str, Template] = {}
+        for name, value in raw.items():
+            # In this dialect every text with a dollar is an expression, as in the reference; nothing below
+            # the top level is.
+            is_expression = isinstance(value, str) and value.startswith("$")
+            templates[name] = self._expression(value, (*path, name)) if is_expression else value
+        return templates
+
+    def _template(self, value: Any, path: Path) -> Template:
+        if isinstance(value, list):
+            entries = cast("list[Any]", value)
+            return [self._template(entry, (*path, index)) for index, entry in enumerate(entries)]
+        if not isinstance(value, dict):
+            return value
+        values = cast("dict[str, Any]", value)
+        if "expr" not in values:
+            return {name: self._template(entry, (*path, name)) for name, entry in values.items()}
+        if len(values) == 1:
+            return self._marked(values["expr"], path)
+        where = key_path(path[path.index("args") :])
+        self._findings.error(
+            f"{self._node}: Invalid JSONata syntax in args: Invalid expression object at {where}:"
+            f' object with "expr" property must have only that property. Found keys: {", ".join(values)}',
+            path,
+        )
+        return values
+
+    def _marked(self, value: Any, path: Path) -> Template:
+        if isinstance(value, str):
+            return self._expression(value, (*path, "expr"))
+        kind = {bool: "boolean", int: "number", float: "number"}.get(cast("type[Any]", type(value)), "object")
+        message = f'Invalid expression object: "expr" property must be a string, got {kind}'
+        self._findings.warn(
+            f"{self._node}: {message}", (*path, "expr"), "The node will fail when it runs: put it in quotes"
+        )
+        return InvalidExpression(message=message, position=self._findings.source.at((*path, "expr")))
+
+    def _expression(self, text: str, path: Path) -> Expression:
+        return Expression(text=text, position=self._findings.source.value_at(path))
+
+    def _retry(self, fields: Fields) -> Retry | None:
+        raw = fields.number("retry", WHOLE, MAPPING, default=None)
+        if not isinstance(raw, dict):
+            return None if raw is None else Retry(attempts=raw)
+        inner, usual = fields.inside("retry"), Retry()
+        retry = Retry(
+            attempts=inner.number("attempts", WHOLE, default=usual.attempts),
+            delay=self._seconds(inner, "delay", default=usual.delay),
+            backoff=float(inner.number("backoff", NUMBER, default=usual.backoff, least=1)),
+            max_delay=self._seconds(inner, "maxDelay", default=usual.max_delay),
+            tool_errors=inner.get("toolErrors", TRUTH, default=usual.tool_errors),
+        )
+        inner.end()
+        return retry
+
+    def _cache(self, fields: Fields) -> Cache | None:
+        raw = fields.get("cache", TRUTH, MAPPING, default=None)
+        if not isinstance(raw, dict):
+            return Cache() if raw else None
+        inner = fields.inside("cache")
+        cache = Cache(ttl=self._seconds(inner, "ttl", default=Cache().ttl))
+        inner.end()
+        return cache
+
+    def _seconds(self, fields: Fields, key: str, default: float | None) -> Any:
+        raw = fields.number(key, TEXT, NUMBER, default=default)
+        if not isinstance(raw, str):
+            return None if raw is None else float(raw)
+        match = _DURATION.fullmatch(raw)
+        seconds = float(match[1]) * _UNITS[match[2]] if match else 0.0
+        if seconds <= 0:
+            fix = "Write seconds as a number, or a text such as 500ms, 30s or 2m"
+            self._findings.error(f"'{raw}' is not a duration", (*fields.path, key), fix)
+        return seconds

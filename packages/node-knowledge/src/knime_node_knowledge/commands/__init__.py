@@ -1,0 +1,1 @@
+"""The command ``knime-nodes``, a module for each kind of commands."""

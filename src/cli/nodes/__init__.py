@@ -1,1 +1,0 @@
-"""The commands of ``knime-mcp nodes``, one module each."""
