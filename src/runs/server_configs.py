@@ -202,9 +202,9 @@ def _can_be_there(path: Path) -> bool:
 class ServerReading:
     """Reads the servers of one file, in whose folder relative working folders start.
 
-    Without `environ`, references are left unchanged. `lenient`: the file is a ``mcp.json`` of another
-    program. There ``args`` may be missing, and a server with a URL needs no type: its transport is found out
-    when connecting.
+    Without `environ`, references are left unchanged. The transport of a server with a URL and no type is
+    found out when connecting. `lenient`: the file is a ``mcp.json`` of another program, where ``args`` may
+    be missing.
     """
 
     def __init__(
@@ -232,13 +232,6 @@ class ServerReading:
         kind = values.get(type_key)
         url_key = next((key for key in _URL_KEYS if key in values), "url")
         has_url_only = kind is None and "command" not in values and url_key in values
-        if has_url_only and not self._lenient:
-            self._findings.error(
-                f"the server '{name}' has a '{url_key}' but no 'type'",
-                path,
-                "Write 'url' with 'type: streamableHttp', or with 'type: sse' for the older transport",
-            )
-            return None
         if kind is not None and kind not in _TYPES:
             fix = did_you_mean(kind, _TYPES) if isinstance(kind, str) else None
             message = f"the server '{name}' has an unknown type; the types are stdio, sse and streamableHttp"
@@ -250,7 +243,7 @@ class ServerReading:
             return self._http(name, fields, url_key, "auto")
         if kind in (None, "stdio"):
             return self._command(name, fields)
-        return self._http(name, fields, url_key if self._lenient else "url", _TRANSPORTS[kind])
+        return self._http(name, fields, url_key, _TRANSPORTS[kind])
 
     def _command(self, name: str, fields: Fields) -> StdioConfig | None:
         path = fields.path

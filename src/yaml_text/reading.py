@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import yaml
 
-from .fields import Path, Position, Problem, YamlError
+from .fields import Path, Position, Problem, Severity, YamlError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -67,6 +67,8 @@ class Rules:
     deepest: int  # number of levels
     scalar: Callable[[str], Any] = core_scalar  # resolves an unquoted scalar to its value
     key: Callable[[str], str] = str  # resolves an unquoted key to its text
+    changed: Callable[[str], tuple[str, str] | None] = lambda _: None
+    """Says of an unquoted scalar that its value is another one than what is written, and what to do."""
     unread: str | None = None
     """Beginning of the outermost keys whose values nobody reads: they are null, but their anchors count."""
 
@@ -224,6 +226,8 @@ class _Reading:
 
     def _scalar(self, node: Scalar, path: Path) -> Any:
         if node.tag is None and node.plain:
+            if said := self._rules.changed(node.text):
+                self._wrong(said[0], node, path, said[1], severity=Severity.WARNING)
             return self._rules.scalar(node.text)
         name = "str" if node.tag is None else node.tag.removeprefix(_TAG)
         match name:
@@ -254,9 +258,16 @@ class _Reading:
         shown = str(node.tag).replace(_TAG, "!!")
         self._wrong(f"the tag '{shown}' is not supported", node, path, "Remove it")
 
-    def _wrong(self, what: str, node: Node, path: Path, fix: str | None = None) -> None:
+    def _wrong(
+        self,
+        what: str,
+        node: Node,
+        path: Path,
+        fix: str | None = None,
+        severity: Severity = Severity.ERROR,
+    ) -> None:
         position = Position(line=node.line, column=node.column, path=path)
-        self.problems.append(Problem(message=what, position=position, fix=fix))
+        self.problems.append(Problem(message=what, position=position, fix=fix, severity=severity))
 
     def _ended(self, what: str, node: Node, path: Path, fix: str | None = None) -> YamlError:
         self._wrong(what, node, path, fix)

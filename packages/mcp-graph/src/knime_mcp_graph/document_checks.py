@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from knime_mcp.yaml_text import as_mapping, did_you_mean, kind_of
 
 from .expressions import check_jsonata, unset_variables
+from .expressions.javascript import to_string
 from .expressions.json_logic import ARRAY_LOOPS, OPERATORS, is_jsonata, wrong_var
 from .expressions.jsonata_functions import FUNCTIONS
 from .graph_model import (
@@ -309,6 +310,10 @@ _RULE_VARIABLES: Final = frozenset({"item", "current", "accumulator"})
 _FIRST_NAME: Final = re.compile(r"[^.\[]+")
 _STANDARD: Final = "a rule of the standard"
 _NO_PATH: Final = re.compile(r"[\[({*/<>=&|?~'\"]")
+_LONG_NUMBERS: Final = re.compile(
+    r""" "(?:\\.|[^"\\])*" | '(?:\\.|[^'\\])*' | (?<![\w.])([0-9]{16,})(?![\w.]) """, re.VERBOSE | re.DOTALL
+)
+"""Matches strings, and whole numbers that may be beyond 2^53; the group is the number."""
 _STRINGS: Final = re.compile(r""" "(?:\\.|[^"\\])*" | '(?:\\.|[^'\\])*' """, re.VERBOSE | re.DOTALL)
 _OTHER_LANGUAGES: Final = (
     (re.compile("==|!=="), "JSONata compares with = and !="),
@@ -356,6 +361,11 @@ class _ExpressionChecks:
 
     def _variables(self, text: str, path: Path, known: frozenset[str]) -> None:
         self._look_up(text, path)
+        for number in filter(None, _LONG_NUMBERS.findall(text)):
+            if float(number) != int(number):
+                what = f"{self._node}: {number} becomes {to_string(float(number))} in an expression"
+                fix = "Whole numbers are exact up to 2^53 only; put it in quotes if it is an id"
+                self._findings.warn(what, path, fix)
         for name in unset_variables(text):
             if name in known:
                 continue

@@ -252,6 +252,7 @@ def _head(fields: Fields) -> tuple[str, ServerMetadata, ExecutionLimits] | None:
 #: What people write instead of the forms of a document. JSONata's objects and lists are YAML's, too.
 HINTS: Final = Hints(forms={"transform": "Write it as transform: {expr: ...}"}, quoted=frozenset({"expr"}))
 _INT: Final = re.compile(r"([-+]?)(0b[01]+|0x[0-9a-fA-F]+|0o[0-7]+|[0-9]+)")
+_DECIMAL: Final = re.compile(r"[-+]?[0-9]+")
 _FLOAT: Final = re.compile(r"(?:[-+]?[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
 _INFINITE: Final = re.compile(r"([-+]?)\.(?:inf|Inf|INF)")
 _NAN: Final = frozenset({".nan", ".NaN", ".NAN"})
@@ -298,12 +299,24 @@ def javascript_scalar(text: str) -> Any:
     return number if isinstance(number, int) else plain_number(number)
 
 
+def rounded_number(text: str) -> tuple[str, str] | None:
+    """Says of a whole number beyond 2^53 which other one it is as JavaScript's number."""
+    if not _DECIMAL.fullmatch(text) or len(text) > _LONGEST:
+        return None
+    value = javascript_scalar(text)
+    if isinstance(value, str) or value == int(text):
+        return None
+    what = f"{text} becomes {to_string(value)}: whole numbers are exact up to 2^53 only"
+    return what, "Put it in quotes if it is an id"
+
+
 _RULES: Final = Rules(
     merge_keys=True,
     most_values=100_000,
     deepest=200,
     unread="x-",
     scalar=javascript_scalar,
+    changed=rounded_number,
     key=lambda text: to_string(javascript_scalar(text)),
 )
 

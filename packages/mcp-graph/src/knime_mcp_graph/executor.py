@@ -349,7 +349,8 @@ class GraphExecutor:
         """Runs the chain for each entry of the list; returns the outputs, null for undefined ones."""
         value = line.evaluate(node.items.text)
         items = cast("list[Any]", value) if isinstance(value, list) else [value]
-        items = record.input = [] if value is UNDEFINED else items
+        # An empty list is null in some languages, Go for one.
+        items = record.input = [] if value is UNDEFINED or value is None else items
         if len(items) > node.max_items:
             raise RunError(
                 f"The list has {len(items)} entries, more than maxItems ({node.max_items})",

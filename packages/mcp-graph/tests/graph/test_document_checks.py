@@ -437,3 +437,23 @@ def test_a_switch_without_next_is_told_once():
     assert len(texts(checked)) == 1
     assert "the switch 'a' has no 'next'" in texts(checked)[0]
     assert texts(checked, Severity.WARNING) == []
+
+
+def test_whole_numbers_that_become_others_are_said_wherever_they_stand(subtests):
+    number = 2**53 + 1
+    for where, nodes, schema in [
+        ("an argument", (f"{{id: x, type: tool, tool: t, args: {{v: {number}}}, next: exit}}",), "{}"),
+        ("a default", (transform("1"),), f"{{properties: {{v: {{default: {number}}}}}}}"),
+        ("an expression", (transform(f"entry.v = {number}"),), "{}"),
+        (
+            "a rule",
+            (f"{{id: x, type: switch, conditions: [{{rule: {{'==': [1, {number}]}}, next: exit}}]}}",),
+            "{}",
+        ),
+    ]:
+        with subtests.test(where=where):
+            text = yaml(tool(ENTRY, *nodes, EXIT, schema=schema), servers="")
+            (said,) = [line for line in texts(check_text(text), Severity.WARNING) if "2^53" in line]
+            assert f"{number} becomes {number - 1}" in said
+    exact = yaml(tool(ENTRY, transform(f"'{number}' & \"{number}\" & {number - 1}"), EXIT), servers="")
+    assert "2^53" not in str(check_text(exact).problems)

@@ -337,8 +337,6 @@ def test_mistakes_in_the_mcp_json_of_other_programs(tmp_path, server, said):
         (b"a: 1\na: 2\n", "the key 'a' is given twice; the other one is on line 1"),
         (b"tools: 5\n", "'tools' must be a list"),
         (b"mcpServers: {s: {type: ssse, url: x}}\n", "Did you mean 'sse'?"),
-        (b"mcpServers: {s: {url: 'http://x'}}\n", "has a 'url' but no 'type'"),
-        (b"mcpServers: {s: {serverUrl: 'http://x'}}\n", "has a 'serverUrl' but no 'type'"),
         (b"mcpServers: {s: {type: sse, url: 'ftp://x'}}\n", "must begin with http:// or https://"),
     ],
 )

@@ -242,7 +242,8 @@ def test_for_each_keeps_order_and_is_bounded(run):
     )
     found = run(*nodes, arguments={"list": [3, 1, 2]})
     assert found.result == {"r": [30, 10, 20], "last": 20, "n": 3, "all": [30, 10, 20]}
-    assert run(*nodes, arguments={}).result == {"r": [], "n": 0, "all": []}
+    for nothing in ({}, {"list": None}, {"list": []}):
+        assert run(*nodes, arguments=nothing).result == {"r": [], "n": 0, "all": []}
     assert run(*nodes, arguments={"list": 7}).result["r"] == [70]
     assert "more than maxItems (5)" in str(failed(run, *nodes, arguments={"list": [1] * 6}))
 
