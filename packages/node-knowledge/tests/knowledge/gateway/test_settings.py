@@ -9,7 +9,7 @@ from knime_mcp.types.errors import SettingInvalid
 from knime_node_knowledge.gateway.gateway_settings import GatewaySettings, read_settings
 from knime_node_knowledge.gateway.observing import LOGGER
 
-DOCS = Path(__file__).parents[3] / "docs" / "gateway.md"
+DOCS = Path(__file__).parents[5] / "docs" / "gateway.md"
 
 
 @pytest.mark.requirement("W5", "N29", "N30")
