@@ -19,7 +19,7 @@ from knime_node_knowledge.sources.catalogue_build import build_catalogue
 from tests.knowledge.gateway.outside import KEY, ROWS, outside
 from tests.knowledge.gateway.running import running_gateway
 
-DOCS = Path(__file__).parents[5] / "docs" / "gateway.md"
+DOCS = Path(__file__).parents[3] / "docs" / "gateway.md"
 TABLE = """
 CREATE TABLE node_knowledge_vectors (
     id uuid PRIMARY KEY, node_type varchar NOT NULL, node_subtype varchar, title varchar NOT NULL,
