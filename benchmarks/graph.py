@@ -105,7 +105,7 @@ Times = dict[str, list[float]]
 
 def measure(table: Table, *, smoke: bool, rounds: int) -> None:
     """Starts, small calls and loops."""
-    commands = {"ours": [sys.executable, "-m", "knime_mcp_graph.commands.mcpgraph"]}
+    commands = {"ours": [sys.executable, "-m", "knime_mcp_graph.commands.program"]}
     if build_peers.is_fresh("graph-node"):
         program = build_peers.node_package("mcpgraph", "graph-node") / "dist" / "main.js"
         commands["npm mcpgraph"] = [str(build_peers.node()), str(program)]

@@ -50,7 +50,7 @@ def measure(table: Table, *, smoke: bool, rounds: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "graph.yaml"
         file.write_text("".join(document), encoding="utf-8")
-        command = [sys.executable, "-m", "knime_mcp.cli.app", "graph", "serve", str(file)]
+        command = [sys.executable, "-m", "knime_mcp_graph.commands.program", "serve", str(file)]
         with MCPClient(stdio=StdioServer("bench", command)) as client:
             _small(client)
             ways = [Way("alone", lambda: _alone(client, 20 if smoke else 300))]

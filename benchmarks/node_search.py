@@ -197,8 +197,8 @@ def post(connection: http.client.HTTPConnection, tool: str, arguments: dict) -> 
 def served(file: Path) -> Iterator[tuple[subprocess.Popen, int, float]]:
     """The server in a process of its own, its port, and how long it took to listen."""
     began = time.perf_counter()
-    options = ["nodes", "serve", "--http", "0", "--catalogue", str(file)]
-    command = [sys.executable, "-m", "knime_mcp.cli.app", *options]
+    options = ["serve", "--http", "0", "--catalogue", str(file)]
+    command = [sys.executable, "-m", "knime_node_knowledge.commands.program", *options]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     try:
         for line in process.stderr:

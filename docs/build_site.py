@@ -29,16 +29,18 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 LINK = re.compile(r"\[([^\]]*)\]\((?!\w+:)([^)#\s]+)((?:#[^)\s]*)?)\)")
 PROJECT = "project"
+#: The pages of the three products.
+PAGES = sorted([*HERE.glob("*.md"), *ROOT.glob("packages/*/docs/*.md")])
 
 
 def place_of(file: Path) -> str:
     """Where a file of the repository stands in the site."""
     inside = file.relative_to(ROOT)
-    return (
-        inside.relative_to("docs").as_posix()
-        if inside.parts[0] == "docs"
-        else f"{PROJECT}/{inside.as_posix()}"
-    )
+    match inside.parts:
+        case ("docs", *rest) | ("packages", _, "docs", *rest):  # the pages of all products stand side by side
+            return "/".join(rest)
+        case _:
+            return f"{PROJECT}/{inside.as_posix()}"
 
 
 def take(file: Path, stage: Path, taken: set[Path]) -> None:
@@ -285,7 +287,7 @@ def main(site: Path) -> int:
     with tempfile.TemporaryDirectory() as folder:
         stage = Path(folder)
         taken: set[Path] = set()
-        for file in (*sorted(HERE.glob("*.md")), *(ROOT / name for name in ("README.md", "CHANGELOG.md"))):
+        for file in (*PAGES, *(ROOT / name for name in ("README.md", "CHANGELOG.md"))):
             take(file, stage, taken)
         write(stage, "reference/nodes.md", nodes())
         write(stage, "reference/commands.md", commands())

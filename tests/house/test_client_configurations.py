@@ -10,12 +10,12 @@ from knime_mcp.tools import MCPClient, StdioServer
 from tests.support import commands
 from tests.support.peers import OWN_CODE
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = [*Path(__file__).parents[2].glob("packages/*/docs/*.md")]
 BLOCK = re.compile(r"^```json\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 def configured():
-    for path in sorted(DOCS.glob("*.md")):
+    for path in sorted(DOCS):
         for block in BLOCK.findall(path.read_text(encoding="utf-8")):
             parsed = json.loads(block)
             if "cases" in parsed:  # of graphs; test_graph_cases.py runs them

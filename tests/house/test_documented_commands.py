@@ -23,6 +23,7 @@ DOCUMENTS = [
     ROOT / "README.md",
     ROOT / "examples" / "README.md",
     *sorted(ROOT.glob("packages/*/README.md")),
+    *sorted(ROOT.glob("packages/*/docs/*.md")),
     *(path for path in sorted((ROOT / "docs").glob("*.md")) if path.name != "requirements.md"),
 ]
 FENCED = re.compile(r"^```\w*\n(.*?)^```", re.MULTILINE | re.DOTALL)

@@ -28,7 +28,12 @@ PUBLIC = {
 }
 DOCUMENTS = [
     file
-    for file in (ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md")))
+    for file in (
+        ROOT / "README.md",
+        ROOT / "CHANGELOG.md",
+        *sorted((ROOT / "docs").glob("*.md")),
+        *ROOT.glob("packages/*/docs/*.md"),
+    )
     if file.name != "requirements.md"  # quotes the modules of tests
 ]
 

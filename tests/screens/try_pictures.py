@@ -193,8 +193,10 @@ def dialogs():
 
 
 def studios(folder, url):
-    """The studio with a run of the document in docs/graph-documents.md, and with a mistake in its text."""
-    whole = (IMAGES.parent / "graph-documents.md").read_text(encoding="utf-8")
+    """The studio with a run of the document in graph-documents.md, and with a mistake in its text."""
+    whole = (IMAGES.parents[1] / "packages" / "mcp-graph" / "docs" / "graph-documents.md").read_text(
+        encoding="utf-8"
+    )
     document = re.search(r'```yaml\n(version: "1.0".*?)```', whole, re.DOTALL)[1]
     file = folder / "desk.yaml"
     file.write_text(document.replace(URL, url), encoding="utf-8")

@@ -1,6 +1,6 @@
 """Writes facts about KNIME's nodes from local clones of its public repositories.
 
-    python -m node_facts --clones FOLDER --to src/knowledge/packs/knime-nodes.jsonl
+    python -m node_facts --clones FOLDER --to FILE
 
 `FOLDER` has one folder per repository, named like it (``OWNER+NAME`` for those of others), checked out, and
 beside it a file ``NAME.commit`` with the commit, unless the folder is a clone. Nothing is downloaded,

@@ -84,11 +84,11 @@ async def streams(lines, out):
                 text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
                 await anyio.to_thread.run_sync(out.write, f"{text}\n".encode())
 
-    async with anyio.create_task_group() as tasks:
+    async with reader, from_client, anyio.create_task_group() as tasks:
         tasks.start_soon(read)
         tasks.start_soon(write)
-        yield reader, writer
-        await writer.aclose()
+        async with writer:
+            yield reader, writer
 
 
 @asynccontextmanager

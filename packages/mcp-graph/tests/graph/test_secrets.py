@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import random
-import sys
 from urllib.parse import quote, unquote
 
 import pytest
@@ -32,7 +31,7 @@ from tests.support.canaries import (
 from tests.support.scripted_server import ScriptedServer, http, modern
 from tests.support.short_secrets import rows_of_values
 
-GRAPH = [sys.executable, "-m", "knime_mcp.cli.app", "graph"]
+GRAPH = commands.words_of("mcpgraph")
 STRONG = "c4n4ry-5ecret-v4lue"
 
 

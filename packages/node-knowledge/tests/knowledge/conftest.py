@@ -84,7 +84,7 @@ def catalogue_file(tmp_path_factory):
         text=True,
         timeout=DEADLINE,
         env=clean_environment(folder),
-        cwd=Path(__file__).parents[2],
+        cwd=Path(__file__).parents[4],
     )
     assert done.returncode == 0, done.stderr
     (file,) = folder.rglob("default-*.sqlite")

@@ -13,7 +13,7 @@ from knime_mcp.knwf.workflow_model import NativeNode
 from knime_node_knowledge.configuration_check import check_configuration
 from knime_node_knowledge.node_model import SourceKind
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = Path(__file__).parents[4] / "examples"
 NUMBERS = {"integer", "float", "number", "long", "double"}
 
 LATER = st.sampled_from(

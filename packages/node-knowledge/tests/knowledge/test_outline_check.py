@@ -14,7 +14,7 @@ from node_facts.saved_outlines import outline_of
 pytestmark = pytest.mark.quick
 
 
-ARCHIVES = sorted((Path(__file__).parents[2] / "examples").rglob("*.knwf"))
+ARCHIVES = sorted((Path(__file__).parents[4] / "examples").rglob("*.knwf"))
 PMML = "org.knime.core.node.port.pmml.PMMLPortObject"
 TREE = "org.knime.base.node.mine.decisiontree2.learner2.DecisionTreeLearnerNodeFactory"
 

@@ -53,9 +53,9 @@ def main() -> None:
 
 
 def _run() -> None:
-    prepare()
     first = sys.argv[1] if len(sys.argv) > 1 else None
     if first in COMMANDS:
+        prepare()
         build_app(first)(prog_name="mcpgraph")
     options = parser().parse_args()
     sys.exit(exit_code(lambda: _serve(options)))

@@ -28,7 +28,7 @@ def test_names_and_defaults_are_the_sources():
 
 @pytest.mark.requirement("N29")
 def test_the_container_has_the_same_port_and_settings_and_asks_for_the_health(gateway, monkeypatch):
-    text = (DOCS.parents[1] / "Dockerfile").read_text("utf-8").replace("\\\n", "")
+    text = (DOCS.parents[3] / "Dockerfile").read_text("utf-8").replace("\\\n", "")
     (environment,) = re.findall(r"^ENV (.+)$", text, re.M)
     for pair in environment.split():
         monkeypatch.setenv(*pair.split("="))
