@@ -406,6 +406,11 @@ class CallInProgress:
         """The outcome of a call that was answered; saves the answer's files, or raises `MCPError`."""
         structured = None if answer.structured is ABSENT else canonical_json(answer.structured)
         content = content_digests(answer.blocks, self._marker.data) if answer.blocks else None
+        if answer.irregular and self.tool is not None:
+            self.add_note(
+                f"'{self.tool.name}' gives {' and '.join(answer.irregular)}, which is not as the protocol"
+                " wants it; what could not be read stands as JSON in the result."
+            )
         files, image = (), None
         if self.run.save_blob is not None and (blobs := blobs_in(answer.blocks)):
             files, image = save_blobs(self.plan, blobs, self.run.save_blob)
