@@ -146,7 +146,10 @@ def test_a_content_type_that_says_too_much_or_nothing(era, content_type):
     assert call(era(tools__call=reply)).text == "grüß"
 
 
-@pytest.mark.parametrize(("charset", "value"), [('"ISO-8859-1"', "grüß"), ("windows-1252", "5 €")])
+@pytest.mark.parametrize(
+    ("charset", "value"),
+    [('"ISO-8859-1"', "grüß"), ("windows-1252", "5 €"), ("GBK", "资讯"), ("EUC-JP", "日本")],
+)
 def test_json_in_an_old_encoding_is_read_where_it_is_named(era, charset, value):
     def reply(request):
         body = json.dumps(
@@ -156,6 +159,32 @@ def test_json_in_an_old_encoding_is_read_where_it_is_named(era, charset, value):
         return http(200, encoded, content_type=f"application/json; Charset={charset}")
 
     assert call(era(tools__call=reply)).text == value
+
+
+@pytest.mark.parametrize(
+    ("encoded", "shown", "said"),
+    [
+        ("5 € für Müller".encode("cp1252"), "5 € für Müller", "windows-1252"),
+        ("资讯内容".encode("gbk"), "资讯内容".encode("gbk").decode("cp1252"), "windows-1252"),
+        ("für Müller".encode()[:-3] + b"\xc3", "für Mül\ufffd", "lost characters"),
+        ("one \ufffd".encode(), "one \ufffd", "lost characters"),
+        ("grüß".encode(), "grüß", ""),
+    ],
+)
+def test_text_that_is_not_utf_8_is_never_lost_in_silence(era, encoded, shown, said):
+    def reply(request):
+        body = json.dumps({"jsonrpc": "2.0", "id": request.json["id"], "result": text("WORD")})
+        return http(200, body.encode().replace(b"WORD", encoded))
+
+    result = call(era(tools__call=reply))
+    assert result.text == shown
+    assert said in "".join(result.irregular)
+    assert bool(said) == bool(result.irregular)
+
+
+def test_a_result_that_is_no_object_is_what_the_tool_gave(era):
+    assert call(era(tools__call=message(result="hi"))).text == "hi"
+    assert call(era(tools__call=message(result=[{"a": 1}]))).text == '{"a": 1}'
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "UTF8", "none", "identity"])

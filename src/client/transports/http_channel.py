@@ -64,9 +64,11 @@ _EXCERPT: Final = 120
 _DRAINED_CHUNKS: Final = 16
 _REST_SECONDS: Final = 0.5
 _SETTLE_SECONDS: Final = 1.0  # of silence in the body of a refusal, whose status says enough
-# RFC 8259 wants UTF-8, but old Java servers encode JSON like web pages.
+# RFC 8259 wants UTF-8, but old servers encode JSON like web pages.
 _OLD_ENCODING: Final = re.compile(
-    r"charset\s*=\s*\"?(iso-8859-\d{1,2}|windows-125\d)", re.ASCII | re.IGNORECASE
+    r"charset\s*=\s*[\"']?(iso-8859-\d{1,2}|latin-?1|(?:windows-|cp)(?:125\d|9\d\d)|gbk|gb2312|gb18030|big5"
+    r"|shift[_-]jis|euc-(?:jp|kr|cn)|koi8-[ru])\b",
+    re.ASCII | re.IGNORECASE,
 )
 _TITLE: Final = re.compile(rb"<title[^>]{0,200}>([^<]{1,500})", re.IGNORECASE)
 
