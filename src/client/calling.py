@@ -280,9 +280,10 @@ class ToolCalls:
         )
         with _after_an_answer():
             given = response.message.get("result")
-            if is_call and given is not None and not isinstance(given, dict):
-                given = {"content": given}  # the result of a function, which a server forgot to wrap
-                response.message["result"] = given
+            is_plain = given is not None and not isinstance(given, dict)
+            if is_call and is_plain and "jsonrpc" in response.message:
+                # The result of a function, which a server forgot to wrap.
+                response.message["result"] = {"content": given}
             result = messages.result_of(response.message)
             if flaws is not None and (flaw := response.flaw):
                 flaws[flaw] = None
