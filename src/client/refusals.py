@@ -201,6 +201,12 @@ def http_error(refusal: Refusal) -> ConnectError:
         return ConnectError(what, phase="protocol", fix=_PATH)
     if refusal.status < 300:
         kind = refusal.media_type or "no content type"
+        if not excerpt:
+            return ConnectError(
+                f"The server answered {_status(refusal.status)} without a message, where a result is due",
+                phase="protocol",
+                fix="Check that the URL is the server's MCP endpoint; if it is, ask whoever wrote the server",
+            )
         return ConnectError(
             f"The server answered {refusal.status} with {kind} where JSON or an event stream is due{excerpt}",
             phase="protocol",

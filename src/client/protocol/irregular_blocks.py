@@ -51,12 +51,13 @@ def declared_type(fields: Mapping[str, Any]) -> str | None:
 
 def in_schema(block: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """The blocks, in the form of the schema, that an irregular one means; what is not understood as it is."""
-    kind = block.get("type")
+    said = block.get("type")
+    kind = said if isinstance(said, str) else ""
     nested = kind if kind in _SURELY_BYTES and as_object(block.get(kind)) else None
     nested = nested or next((key for key in _NESTED if as_object(block.get(key))), None)
     inner = {} if nested is None else as_object(block[nested])
     fields = {**{key: value for key, value in block.items() if key != nested}, **inner}
-    fields["type"] = kind if isinstance(kind, str) else "resource" if fields.get("uri") else ""
+    fields["type"] = kind or ("resource" if fields.get("uri") else "")
     if within := _blocks_within(fields):
         for each in within:
             yield from in_schema(each)
@@ -69,7 +70,7 @@ def in_schema(block: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     yield part
     left = {key: value for key, value in fields.items() if key not in used and key not in _DECORATION}
     if rest := {key: value for key, value in left.items() if value not in (None, "", [], {})}:
-        yield {"type": kind, **rest}
+        yield {"type": said, **rest}
 
 
 def _blocks_within(fields: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -85,10 +85,11 @@ def _by_content(data: bytes) -> str:
     return next(kinds, UNKNOWN)
 
 
-def file_ending(kind: str) -> str:
+def file_ending(declared: str) -> str:
     """The ending of the name of a file, by its media type."""
     import mimetypes  # which reads the machine's own list
 
+    kind = media_type(declared)
     ending = _ENDINGS.get(kind) or mimetypes.guess_extension(kind, strict=False) or ""
     other = ".txt" if kind.startswith("text/") else ".bin"
     return ending if _HARMLESS.fullmatch(ending) else other

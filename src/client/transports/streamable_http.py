@@ -153,6 +153,11 @@ class StreamableHttp(Transport):
                 return refusal
             if reply.holds_json():
                 body = reply.read_json()
+                if not body.strip():
+                    raise ProtocolError(
+                        f"The server answered {reply.status} without a message, where a result is due",
+                        fix="Ask whoever wrote the server: every request needs a reply",
+                    )
                 message = self._only_message(decode(body, values=self._limits.values), call, inbox)
                 if answers_another(message, call.id):
                     call.delivery.moment = Moment.MISSED  # the reply was sent before this request arrived
