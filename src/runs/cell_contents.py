@@ -83,7 +83,7 @@ def content_as_json(value: Any, content: Content, kinds: frozenset[str], pointer
     """A value that JSON does not have, as an argument.
 
     Args:
-        value: Bytes, or a value of KNIME: a picture, XML, a path, a set of booleans.
+        value: Bytes, a UUID, or a value of KNIME: a picture, XML, a path, a set of booleans.
         content: How the parameter wants bytes.
         kinds: The JSON types that it takes.
         pointer: Where the value stands: for errors, and as its names may say what the schema does not.
@@ -101,6 +101,8 @@ def content_as_json(value: Any, content: Content, kinds: frozenset[str], pointer
         import xml.etree.ElementTree as ET
 
         return ET.tostring(value.getroot() if "ElementTree" in classes else value, encoding="unicode")
+    if "UUID" in classes:
+        return str(value)
     if "BooleanSetValue" in classes:
         members = ((True, value.has_true), (False, value.has_false), (None, value.has_missing))
         return [member for member, is_in in members if is_in]
