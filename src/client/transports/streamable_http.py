@@ -237,7 +237,9 @@ class StreamableHttp(Transport):
             if is_response(message):
                 return message
             raise ProtocolError("The server's reply is neither a result nor an error")
-        if isinstance(value, list) and (self._version in BATCH_VERSIONS or call.is_handshake):
+        # Some servers write every reply as a list of one.
+        is_one = isinstance(value, list) and len(cast("list[Any]", value)) == 1
+        if isinstance(value, list) and (is_one or self._version in BATCH_VERSIONS or call.is_handshake):
             response: Message | None = None
             for message in messages_of(value):
                 if answers(message, call.id):
