@@ -223,7 +223,7 @@ def mirrored_arguments(schema: Mapping[str, Any]) -> tuple[Mirrored, ...]:
 
 
 def _subschemas(schema: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], tuple[str, ...] | None]]:
-    """All subschemas, each with its path if it is reached by properties only, else None."""
+    """All subschemas in the schema's order, each with its path if properties alone lead there, else None."""
     stack: list[tuple[Any, tuple[str, ...] | None]] = [(schema, ())]
     while stack:
         current, path = stack.pop()
@@ -231,15 +231,17 @@ def _subschemas(schema: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], 
             continue
         subschema = cast("dict[str, Any]", current)
         yield subschema, path
+        children: list[tuple[Any, tuple[str, ...] | None]] = []
         for keyword, value in subschema.items():
             if keyword in _SCHEMA_MAPS and isinstance(value, dict):
                 above = path if keyword == "properties" else None
                 for name, child in cast("dict[str, Any]", value).items():
-                    stack.append((child, None if above is None else (*above, name)))
+                    children.append((child, None if above is None else (*above, name)))
             elif keyword in _SCHEMA_LISTS and isinstance(value, list):
-                stack.extend((child, None) for child in cast("list[Any]", value))
+                children.extend((child, None) for child in cast("list[Any]", value))
             elif keyword in _SCHEMAS:
-                stack.append((value, None))
+                children.append((value, None))
+        stack.extend(reversed(children))  # the first one is looked at next
 
 
 def argument_headers(mirrored: tuple[Mirrored, ...], arguments: Mapping[str, Any]) -> dict[str, str]:

@@ -388,6 +388,9 @@ def _is_anonymous(message: Message) -> bool:
     return is_response(message) and message.get("id") is None
 
 
+_MINUTE: Final = 60.0
+
+
 class ServerStream(ServerListener):
     """Listens to one session until `close` is called; `hear` gets each message in the reader thread.
 
@@ -408,6 +411,8 @@ class ServerStream(ServerListener):
         self._channel = channel
         self._session = session
         self._limit = min(limits.event_bytes, limits.result_bytes)
+        self._events = limits.events
+        self._heard, self._since = 0, 0.0  # messages in the minute that began then
         self._hear = hear
         self._delay = delay
         self._cursor = Cursor(values=limits.values)
@@ -478,4 +483,15 @@ class ServerStream(ServerListener):
                 _logger.warning("skipped an event of %d bytes: %s", len(event.data), error.what)
                 continue
             for message in messages:
+                self._count(QUESTION if "id" in message else 1)
                 self._hear(message)
+
+    def _count(self, weight: int) -> None:
+        """Bounds the messages of a minute: the stream may stay for days, and a flood takes a processor."""
+        now = time.monotonic()
+        if now - self._since > _MINUTE:
+            self._heard, self._since = 0, now
+        self._heard += weight
+        if self._heard > self._events:
+            what = f"The server sent more than {self._events} messages in a minute on its own stream"
+            raise exceeded("events", self._events, what)
