@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 
 from ..client.protocol.messages import as_object, as_text
-from ..client.protocol.tools import ImageContent, describe_block, parse_block
+from ..client.protocol.tools import ImageContent, describe_block, read_blocks
 from ..runs.call_values import ToolAnswer
 from ..types.errors import ArgumentsInvalid, CallDenied
 from ..types.texts import only_visible
@@ -87,7 +87,7 @@ def messages_of(params: Mapping[str, Any]) -> list[BaseMessage]:
         content = raw.get("content")
         blocks = cast("list[Any]", content) if isinstance(content, list) else [content]
         kind = AIMessage if raw.get("role") == "assistant" else HumanMessage
-        messages.append(kind(content=[block_for_model(parse_block(block)) for block in blocks]))
+        messages.append(kind(content=[block_for_model(block) for block in read_blocks(blocks)]))
     # Endpoints refuse a conversation without a question, or take it for one that the model is to continue.
     if not isinstance(messages[-1] if messages else None, HumanMessage):
         raise ArgumentsInvalid("There is no message that a model could answer", pointer="/messages")

@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo
 
 from ..types.columns import ROW_ID, ColumnForm, arrow_type, cells_without_gaps, column_name, write_tools
 from ..types.errors import ToolFormatError
-from ..types.texts import canonical_json, named_once
+from ..types.texts import canonical_json, compact_json, named_once
 from ..types.tool import from_json_text, to_json_text
 from .journal import SUFFIX
 from .journal_lines import JournalError
@@ -166,15 +166,19 @@ def strange_values(table: pa.Table) -> Iterator[dict[str, Any]]:
         yield dict(zip(keys, (column[row] for column in columns), strict=True))
 
 
-def laid_out_anew(texts: Mapping[str, str]) -> dict[str, str]:
+def laid_out_anew(texts: Mapping[str, str]) -> Iterator[dict[str, str]]:
     """Undoes changes that programs make to JSON in cells: other spaces, another order of keys.
 
-    Text that is not JSON stays unchanged.
+    Text that is not JSON stays unchanged. A structured result is in the server's order, or, in records of
+    earlier versions, in that of canonical JSON.
     """
-    return {
-        name: _canonical(text) if FIELDS[name].kind in ("tool", "json") else text
+    sorted_ = {
+        name: _without_spaces(text) if FIELDS[name].kind in ("tool", "json") else text
         for name, text in texts.items()
     }
+    yield sorted_
+    if "structured_result" in texts:
+        yield {**sorted_, "structured_result": _without_spaces(texts["structured_result"], in_order=False)}
 
 
 def _rows(table: pa.Table, tools: Sequence[Tool | None] | None) -> Iterator[dict[str, Any]]:
@@ -245,7 +249,7 @@ def _text(cell: Any, kind: FieldKind) -> str | None:
 def _string(cell: Any) -> str:
     match cell:
         case dict() | list():  # a JSON cell of KNIME
-            return canonical_json(cast("Any", cell))
+            return compact_json(cast("Any", cell))
         case date():
             return cell.isoformat()
         case _:
@@ -314,9 +318,10 @@ def tool_of(text: str) -> Tool:
 
 
 @lru_cache(maxsize=256)
-def _canonical(text: str) -> str:
-    """JSON text without other spaces and with keys in order; numbers stay as they are written."""
+def _without_spaces(text: str, *, in_order: bool = True) -> str:
+    """JSON text without other spaces, keys sorted with `in_order`; numbers stay as they are written."""
     numbers: list[str] = []
+    write = canonical_json if in_order else compact_json
 
     def kept(number: str) -> str:
         numbers.append(number)
@@ -333,6 +338,6 @@ def _canonical(text: str) -> str:
             parse_constant=kept,
             object_pairs_hook=named_once,
         )
-        return _NUMBERS.sub(lambda found: numbers[int(found[1])], canonical_json(value))
+        return _NUMBERS.sub(lambda found: numbers[int(found[1])], write(value))
     except (ValueError, RecursionError):
         return text

@@ -191,7 +191,8 @@ class CallRecord:
     status: Annotated[CallStatus, Recorded("The end of the call.", "Status", "status")]
     result: Annotated[str | None, Recorded("The result as text for people.", "Result")] = None
     structured_result: Annotated[
-        str | None, Recorded("The structured result, canonical JSON.", "Structured result", "json")
+        str | None,
+        Recorded("The structured result, as JSON in its own order.", "Structured result", "json"),
     ] = None
     content: Annotated[
         str | None,

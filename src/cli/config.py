@@ -11,8 +11,15 @@ from ..tools.node_settings.named_servers import is_name, known_entries, read_ent
 from ..types.texts import counted
 from .command_errors import CommandError, ExitCode, UsageError, reports_errors
 from .connection_options import ConnectionOptions, UrlArgument, is_command, takes_connection
-from .named_servers import for_every_program, programs, without_secrets, write_entries
-from .terminal import note, print_json, say, show_table
+from .named_servers import (
+    faults_of,
+    for_every_program,
+    in_our_form,
+    programs,
+    without_secrets,
+    write_entries,
+)
+from .terminal import complain, note, print_json, say, show_table
 
 if TYPE_CHECKING:
     from ..tools.node_settings.named_servers import Entry
@@ -130,10 +137,10 @@ def import_servers(
             note(f"'{shown}' is left out, as there is a server with this name. Replace it with --force.")
         elif shown in taken:
             note(f"'{name}' is left out, as another one of that file is called so.")
-        elif entry.get("disabled") is True:
+        elif entry.get("disabled") is True or entry.get("enabled") is False:
             note(f"'{shown}' is left out, as it is switched off there.")
         else:
-            entry, asked = for_every_program(entry, file)
+            entry, asked = for_every_program(in_our_form(entry), file)
             taken[shown], secret = without_secrets(shown, entry)
             variables += [variable for variable in (*asked, *secret) if variable not in variables]
             if isinstance(entry.get("envFile"), str):
@@ -143,7 +150,10 @@ def import_servers(
     write_entries(servers_file(), {**entries, **taken})
     say(f"{counted(len(taken), 'server')} of {file}: {', '.join(taken) or 'none'}")
     _tell(variables)
-    return ExitCode.OK if taken else ExitCode.FAILED
+    faults = faults_of(servers_file(), taken)
+    for fault in faults:
+        complain(fault)
+    return ExitCode.OK if taken and not faults else ExitCode.FAILED
 
 
 def _file(source: str) -> Path:

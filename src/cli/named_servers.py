@@ -21,11 +21,27 @@ from .command_errors import CommandError, UsageError
 from .files import writing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from ..runs.server_configs import ServerConfig
     from ..tools.node_settings.named_servers import Entry
 
+_ANY: Final = "any"  # of a program that has one word for all servers with a URL
+_KINDS: Final = {
+    **dict.fromkeys(
+        ("http", "streamablehttp", "httpstream", "streaminghttp", "streamable"), "streamableHttp"
+    ),
+    **dict.fromkeys(("stdio", "local", "command"), "stdio"),
+    **dict.fromkeys(("sse", "httpsse"), "sse"),
+    "remote": _ANY,
+}
+# Names in capitals only, as a password may have a dollar in it.
+_VARIABLES: Final = re.compile(
+    r"(?<![\w$])\$([A-Z_][A-Z0-9_]+)\b|(?<!\$)\{env:([A-Za-z_]\w*)\}|%([A-Z_][A-Z0-9_]{2,})%", re.ASCII
+)
+_VARIABLES_IN_URLS: Final = re.compile(
+    r"(?<!\$)\$([A-Z_][A-Z0-9_]+)\b|(?<!\$)\{env:([A-Za-z_]\w*)\}", re.ASCII
+)  # %…% encodes characters there
 _QUERY: Final = re.compile(r"([?&])([^=&#]+)=([^&#]*)")
 
 
@@ -51,6 +67,16 @@ def named_server(name: str) -> ServerConfig | None:
     if wrong or name not in configs:
         raise CommandError(f"The server '{name}' cannot be used: {'; '.join(wrong).rstrip('.')}.")
     return configs[name]
+
+
+def faults_of(file: Path, names: Collection[str]) -> list[str]:
+    """Why servers of these names cannot be used, a sentence each."""
+    from ..graph.server_configs import read_mcp_file
+    from ..yaml_text import Severity
+
+    others = known_entries().keys() - set(names)
+    _, problems = read_mcp_file(file, None, without=others)
+    return [problem.text(str(file)) for problem in problems if problem.severity is Severity.ERROR]
 
 
 def unknown_name(word: str) -> UsageError | None:
@@ -96,6 +122,43 @@ def programs() -> dict[str, Program]:
         "vscode": Program("VS Code", (Path(".vscode/mcp.json"), settings / "Code" / "User" / "mcp.json")),
         "windsurf": Program("Windsurf", (home / ".codeium" / "windsurf" / "mcp_config.json",)),
     }
+
+
+def in_our_form(entry: Entry) -> Entry:
+    """An entry as Claude Desktop would have it, from the forms of other programs.
+
+    ``transport`` may be an object, a command one list, a type may be written in any way, and variables as
+    ``$NAME``, ``{env:NAME}`` or ``%NAME%``.
+    """
+    nested = entry.get("transport")
+    # Where the two differ, what stands outside was written for the program that reads it.
+    plain: Entry = {**nested, **entry} if isinstance(nested, dict) else dict(entry)
+    if isinstance(nested, dict):
+        del plain["transport"]
+    for key in ("type", "transport"):
+        if isinstance(kind := plain.get(key), str):
+            plain[key] = _KINDS.get(re.sub(r"[^a-z]", "", kind.lower()), kind)
+    if plain.get("type") == _ANY:
+        del plain["type"]
+    if isinstance(command := plain.get("command"), list) and command:
+        program, *words = cast("list[Any]", command)
+        plain |= {"command": program, "args": [*words, *plain.get("args", [])]}
+    if "environment" in plain and "env" not in plain:
+        plain["env"] = plain.pop("environment")
+    return cast("Entry", _with_references(plain))
+
+
+def _with_references(value: Any, key: str = "") -> Any:
+    match value:
+        case str():
+            pattern = _VARIABLES_IN_URLS if key in ("url", "serverUrl", "httpUrl") else _VARIABLES
+            return pattern.sub(lambda found: f"${{{next(filter(None, found.groups()))}}}", value)
+        case list():
+            return [_with_references(part) for part in cast("list[Any]", value)]
+        case dict():
+            return {name: _with_references(part, name) for name, part in cast("Entry", value).items()}
+        case _:
+            return value
 
 
 def for_every_program(entry: Entry, file: Path) -> tuple[Entry, list[str]]:

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
 from ..types.errors import (
@@ -137,7 +137,8 @@ class ToolCalls:
         """Calls a tool, with all input rounds that the server wants. See `MCPClient.call_tool`."""
         # Input rounds and polls of a task go through the same sender, so that each of them counts as an
         # attempt of this call.
-        send = functools.partial(self._send, on_attempt=on_attempt, on_sent=on_sent)
+        flaws: dict[str, None] = {}
+        send = functools.partial(self._send, on_attempt=on_attempt, on_sent=on_sent, flaws=flaws)
         params: dict[str, Any] = {"name": name, "arguments": arguments}
         if meta:
             params["_meta"] = dict(meta)
@@ -152,6 +153,7 @@ class ToolCalls:
                     raise self._explained(error, name) from None
         with _after_an_answer():
             result = CallToolResult.from_raw(raw, null_is_absent=self._is_legacy())
+            result = replace(result, irregular=(*result.irregular, *flaws)) if flaws else result
         # https://modelcontextprotocol.io/specification/2025-11-25/server/tools#output-schema: clients
         # SHOULD validate. An error's content describes the error, whatever the schema says.
         if self._check_results and not result.is_error and result.structured_content is not ABSENT:
@@ -261,6 +263,7 @@ class ToolCalls:
         on_progress: OnProgress | None = None,
         on_attempt: Callable[[], None] | None = None,
         on_sent: Callable[[], None] | None = None,
+        flaws: dict[str, None] | None = None,
     ) -> dict[str, Any]:
         is_call = method == "tools/call"
         response = self._requests.send(
@@ -276,7 +279,14 @@ class ToolCalls:
             relist=self._relist if is_call else None,
         )
         with _after_an_answer():
+            given = response.message.get("result")
+            is_plain = given is not None and not isinstance(given, dict)
+            if is_call and is_plain and "jsonrpc" in response.message:
+                # The result of a function, which a server forgot to wrap.
+                response.message["result"] = {"content": given}
             result = messages.result_of(response.message)
+            if flaws is not None and (flaw := response.flaw):
+                flaws[flaw] = None
             most = self._limits.blocks
             if (sent := len(messages.as_list(result.get("content")))) > most:
                 raise exceeded("blocks", most, f"The result has {sent:,} content blocks, more than {most:,}")

@@ -51,6 +51,7 @@ from .protocol.negotiation import (
     Try,
     era_of,
     read_server_info,
+    speaks_of_revisions,
 )
 from .protocol.outcomes import Moment
 from .refusals import describe_answer, error_from
@@ -548,6 +549,8 @@ class _Connector:
         if isinstance(cause, MCPError):
             return cause
         error = error_from(cause, self._settings.authorization)
+        if speaks_of_revisions(cause):
+            error.fix = "Name a revision that the server knows, such as --protocol 2025-06-18"
         # Up to two attempts are the plain case, whose own error is clearer than a list.
         if len(self._attempts) < 3 or not isinstance(error, ConnectError):
             return error

@@ -52,7 +52,8 @@ class Limits:
         large_bytes: Replies that grow beyond this are read and decoded one at a time, so that calls in flight
             share the memory of one of them.
         event_bytes: Bytes of one server-sent event.
-        events: Other messages than the reply on the stream of one call (progress, logging, requests).
+        events: Other messages than the reply on the stream of one call (progress, logging, requests), and
+            messages in a minute on a stream of the server's own.
         pages: Pages of one listing.
         tools: Entries of one listing: tools, resources, templates or prompts.
         listing_bytes: JSON text of all pages of one listing together.

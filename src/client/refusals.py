@@ -1,5 +1,6 @@
 """Reads refusals, and turns them into errors that tell a person what to do next."""
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -153,7 +154,8 @@ def error_from(answer: Answer, authorization: Authorization | None) -> MCPError:
         error = error_of(answer.message)
         if error is not None:
             return server_error(error)
-        return ProtocolError("The server's reply is neither a result nor an error")
+        said = foreign(json.dumps(answer.message, ensure_ascii=False), _LONGEST_ATTEMPT)
+        return ProtocolError(f"The server's reply is neither a result nor an error: {said}")
     # Before the JSON-RPC error in the body, which servers fill with any code:
     # the challenge says what is missing.
     if answer.status in {401, 403}:
@@ -201,6 +203,12 @@ def http_error(refusal: Refusal) -> ConnectError:
         return ConnectError(what, phase="protocol", fix=_PATH)
     if refusal.status < 300:
         kind = refusal.media_type or "no content type"
+        if not excerpt:
+            return ConnectError(
+                f"The server answered {_status(refusal.status)} without a message, where a result is due",
+                phase="protocol",
+                fix="Check that the URL is the server's MCP endpoint; if it is, ask whoever wrote the server",
+            )
         return ConnectError(
             f"The server answered {refusal.status} with {kind} where JSON or an event stream is due{excerpt}",
             phase="protocol",

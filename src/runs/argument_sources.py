@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from ..audit.table_formats import FileTable
     from ..types.tool import Tool
 
+_EXACT: Final = 2**53  # every whole number below is exact as a double
 ResultKind = ColumnKind | Literal["image"]
 
 RESULT_COLUMNS: Final[tuple[tuple[str, str, ResultKind], ...]] = (
@@ -490,6 +491,10 @@ def cell_to_json(value: Any, parameter: Parameter, pointer: str) -> Any:
             pointer=pointer,
             fix=f"Give no more than {DEEPEST} levels of lists and objects inside each other",
         )
+    if "object" in parameter.kinds and isinstance(value, list) and value:
+        pairs = cast("list[Any]", value)
+        if all(isinstance(pair, tuple) for pair in pairs):  # Arrow's form of a map
+            return _as_json(dict(pairs), parameter, pointer)
     return _as_json(value, parameter, pointer)
 
 
@@ -507,12 +512,12 @@ def _as_json(value: Any, parameter: Parameter, pointer: str) -> Any:
                     fix="Give a number that is finite, or leave it out",
                 )
             if parameter.is_text:
-                return repr(value)
+                return _float_as_text(value)
             wants_integer = "integer" in parameter.kinds and "number" not in parameter.kinds
             return int(value) if wants_integer and value.is_integer() else value
         case Decimal() if value.is_finite():
             if parameter.is_text:
-                return str(value)
+                return f"{value:f}"
             number = int(value) if value == value.to_integral_value() else float(value)
             if Decimal(repr(number)) != value:
                 raise ArgumentsInvalid(
@@ -542,6 +547,11 @@ def _as_json(value: Any, parameter: Parameter, pointer: str) -> Any:
             return [_as_json(inner, item, f"{pointer}/{index}") for index, inner in enumerate(ordered)]
         case _:
             return content_as_json(value, parameter.content, parameter.kinds, pointer)
+
+
+def _float_as_text(value: float) -> str:
+    # Programs without missing integers keep ids as 10045.0; beyond it, whole numbers are rounded.
+    return str(int(value)) if value.is_integer() and abs(value) < _EXACT else repr(value)
 
 
 def _text_to_json(text: str, parameter: Parameter, pointer: str) -> Any:

@@ -130,6 +130,7 @@ class ToolAnswer:
     blocks: tuple[ContentBlock, ...] = ()  # of an MCP result
     outputs: tuple[Any, ...] = ()  # tables of a workflow; None for one that an interrupted run has lost
     error: MCPError | None = None  # a problem with the answer; the answer is kept as well
+    irregular: tuple[str, ...] = ()  # what misses the protocol's schema in the blocks, for people
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

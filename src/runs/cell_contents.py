@@ -17,6 +17,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from ..client.protocol.media_types import media_type
 from ..client.validation.argument_schemas import kinds, member, type_of
 from ..types.errors import ArgumentsInvalid
 from ..types.texts import pointer_step
@@ -31,13 +32,6 @@ LARGEST_FILE: Final = 16 * 2**20
 
 _URL_NAME: Final = re.compile(r"(?:[_/-]ur[il]|Ur[il]|UR[IL])s?$")
 _INDEX: Final = re.compile(r"(?:/\d+)+$")
-_SIGNATURES: Final = {
-    b"\x89PNG\r\n\x1a\n": "image/png",
-    b"\xff\xd8\xff": "image/jpeg",
-    b"GIF8": "image/gif",
-    b"%PDF-": "application/pdf",
-    b"PK\x03\x04": "application/zip",
-}
 _CONVERTERS: Final = {
     "Interval": "Duration to String",
     "Period": "Duration to String",
@@ -89,7 +83,7 @@ def content_as_json(value: Any, content: Content, kinds: frozenset[str], pointer
     """A value that JSON does not have, as an argument.
 
     Args:
-        value: Bytes, or a value of KNIME: a picture, XML, a path, a set of booleans.
+        value: Bytes, a UUID, or a value of KNIME: a picture, XML, a path, a set of booleans.
         content: How the parameter wants bytes.
         kinds: The JSON types that it takes.
         pointer: Where the value stands: for errors, and as its names may say what the schema does not.
@@ -100,19 +94,21 @@ def content_as_json(value: Any, content: Content, kinds: frozenset[str], pointer
     if isinstance(value, bytes):
         if "array" in kinds and "string" not in kinds:
             return list(value)
-        return _written(value, media_type_of(value), content, pointer)
+        return _written(value, media_type(None, value), content, pointer)
     if "FSLocationValue" in classes:
         return _path(value, content, pointer)
     if "ElementTree" in classes or "Element" in classes:
         import xml.etree.ElementTree as ET
 
         return ET.tostring(value.getroot() if "ElementTree" in classes else value, encoding="unicode")
+    if "UUID" in classes:
+        return str(value)
     if "BooleanSetValue" in classes:
         members = ((True, value.has_true), (False, value.has_false), (None, value.has_missing))
         return [member for member, is_in in members if is_in]
     if "Image" in classes and hasattr(value, "save"):
         data = _picture(value)
-        return _written(data, media_type_of(data), content, pointer)
+        return _written(data, media_type(None, data), content, pointer)
     kind = type(value).__name__
     raise ArgumentsInvalid(
         f"The value at {pointer} is of type {kind}, which JSON cannot hold",
@@ -145,7 +141,7 @@ def of_cell(
     return ArgumentsInvalid(error.what, pointer=error.pointer, fix=fix)
 
 
-def _written(data: bytes, media_type: str, content: Content, pointer: str) -> str:
+def _written(data: bytes, kind: str, content: Content, pointer: str) -> str:
     if content == "text":
         try:
             return data.decode()
@@ -158,16 +154,7 @@ def _written(data: bytes, media_type: str, content: Content, pointer: str) -> st
     text = base64.b64encode(data).decode()
     # The only hint of many servers is the name: `image_url` wants a data URL, `image` base64.
     is_url = content == "data URL" or (not content and _URL_NAME.search(_INDEX.sub("", pointer)))
-    return f"data:{media_type};base64,{text}" if is_url else text
-
-
-def media_type_of(data: bytes) -> str:
-    """The media type of a file, by how its content begins."""
-    # RIFF is a container of sound and film as well: the kind stands behind its length.
-    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
-        return "image/webp"
-    kinds = (kind for signature, kind in _SIGNATURES.items() if data.startswith(signature))
-    return next(kinds, "application/octet-stream")
+    return f"data:{kind};base64,{text}" if is_url else text
 
 
 def _picture(value: Any) -> bytes:
@@ -222,5 +209,5 @@ def content_of_file(path: Path, content: Content, pointer: str) -> str:
             pointer=pointer,
             fix="Send a smaller file, or a tool its address",
         )
-    media_type = mimetypes.guess_type(text)[0] or media_type_of(data)
-    return _written(data, media_type, content, pointer)
+    kind = mimetypes.guess_type(text)[0] or media_type(None, data)
+    return _written(data, kind, content, pointer)

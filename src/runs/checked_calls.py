@@ -557,6 +557,7 @@ def answer_of(result: CallToolResult, error: MCPError | None = None) -> ToolAnsw
         is_error=result.is_error,
         blocks=result.content,
         error=error,
+        irregular=result.irregular,
     )
 
 

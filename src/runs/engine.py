@@ -25,7 +25,7 @@ from ..client.protocol.outcomes import MAY_HAVE_RUN
 from ..client.protocol.tools import ABSENT, blobs_in
 from ..types import errors
 from ..types.errors import ArgumentsInvalid, Canceled, MCPError, coded, kind_and_place
-from ..types.texts import canonical_json, without_surrogates
+from ..types.texts import canonical_json, compact_json, without_surrogates
 from ..types.tool import MCPTool, WorkflowTool, to_json_text
 from .call_values import Allow, Ask, CallOutcome, Deny, Edit, ToolAnswer, nobody_asked, sent_before
 from .checked_calls import Definitions, Pinning, check_call, make_here, schema_of
@@ -404,8 +404,14 @@ class CallInProgress:
 
     def answered(self, answer: ToolAnswer) -> CallOutcome:
         """The outcome of a call that was answered; saves the answer's files, or raises `MCPError`."""
-        structured = None if answer.structured is ABSENT else canonical_json(answer.structured)
+        # In the server's order, in which people read its columns.
+        structured = None if answer.structured is ABSENT else compact_json(answer.structured)
         content = content_digests(answer.blocks, self._marker.data) if answer.blocks else None
+        if answer.irregular and self.tool is not None:
+            self.add_note(
+                f"'{self.tool.name}' gives {' and '.join(answer.irregular)}, which is not as the protocol"
+                " wants it; what could not be read stands as JSON in the result."
+            )
         files, image = (), None
         if self.run.save_blob is not None and (blobs := blobs_in(answer.blocks)):
             files, image = save_blobs(self.plan, blobs, self.run.save_blob)

@@ -53,6 +53,8 @@ _WITH_COMMA: Final = re.compile(r"-?(0|[1-9]\d{0,14}|[1-9]\d{0,2}(\.\d{3}){1,4})
 _DECIMAL_COMMA: Final = re.compile(r"-?[\d.]+,(\d{1,2}|\d{4,15})", re.ASCII)  # 1,234 may be a thousand
 _FENCE: Final = re.compile(r"^ *```\w* *\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
 _JSON: Final = re.compile(r"^ *[\[{]", re.MULTILINE)
+_ENCODED: Final = re.compile(r"\s*[\"\[{]")
+_MOST_ENCODINGS: Final = 3
 _DASHES: Final = re.compile(r":?-+:?")
 _CELL: Final = re.compile(r"(?<!\\)\|")
 # What converters to Markdown escape, such as markitdown. Other backslashes may be of JSON or paths.
@@ -80,7 +82,7 @@ def find_records(structured: Any) -> Iterator[tuple[str, Records]]:
     looks into the objects of an object that has more plain values than a status and a count: it is a record
     itself.
     """
-    value = _unwrapped(structured)
+    value = _decoded(_unwrapped(structured))
     if records := _records_in(value):
         yield "", records
     level = [("", as_object(value))]
@@ -96,7 +98,7 @@ def find_records(structured: Any) -> Iterator[tuple[str, Records]]:
 
 def records_of(structured: Any, text: str) -> list[tuple[str, Records]]:
     """Finds the lists of records of a result: in its structured content, else in its text."""
-    value = _unwrapped(structured)
+    value = _decoded(_unwrapped(structured))
     found = list(find_records(value))
     if not found and isinstance(value, str):
         found = _in_text(value)
@@ -105,14 +107,14 @@ def records_of(structured: Any, text: str) -> list[tuple[str, Records]]:
 
 def single_record(structured: Any, text: str) -> dict[str, Any]:
     """The object that a result without lists of records is; empty if it is none."""
-    value = _unwrapped(structured)
+    value = _decoded(_unwrapped(structured))
     if value == []:
         return {}
     if record := as_object(value):
         return record
     for content in _contents(value if isinstance(value, str) else text):
         with suppress(ValueError, RecursionError):
-            if record := as_object(json.loads(_json_in(content))):
+            if record := as_object(_decoded(json.loads(_json_in(content)))):
                 return record
     return as_object(structured)
 
@@ -121,6 +123,37 @@ def _unwrapped(value: Any) -> Any:
     """A result without the ``{"result": …}`` that SDKs put around what is no object."""
     members = as_object(value)
     return members["result"] if set(members) == {"result"} else value
+
+
+def _decoded(value: Any) -> Any:
+    """A value that was written as JSON more than once, as frameworks do with a text that is JSON already.
+
+    It may be the text, the only member of an object, or each entry of a list.
+    """
+    for _ in range(_MOST_ENCODINGS):
+        match value:
+            case str() if _ENCODED.match(value):
+                again = _parsed(value)
+            case [str(), *_] if all(_ENCODED.match(entry) for entry in map(str, value)):
+                again = [_parsed(entry) for entry in value]
+                again = again if all(isinstance(entry, dict) for entry in again) else None
+            case {**members} if len(members) == 1 and isinstance(only := next(iter(members.values())), str):
+                again = {next(iter(members)): inner} if isinstance(inner := _decoded(only), list) else None
+            case _:
+                return value
+        if again is None:
+            return value
+        value = again
+    return value
+
+
+def _parsed(text: str) -> Any:
+    """The list, object or text that a JSON text is; None for another value, and for no JSON."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, list | dict | str) else None
 
 
 def _members(objects: Iterable[tuple[str, Mapping[str, Any]]]) -> Iterator[tuple[str, Any]]:
@@ -181,13 +214,14 @@ def _in_text(text: str) -> list[tuple[str, Records]]:
 def _contents(text: str) -> list[str]:
     """What a text fences, such as in Markdown, and the text, without white space around them."""
     fenced = _FENCE.search(text)
-    return [content.strip("\ufeff \t\r\n") for content in ([fenced[1]] if fenced else []) + [text]]
+    contents = [content.strip("\ufeff \t\r\n") for content in ([fenced[1]] if fenced else []) + [text]]
+    return [inner if isinstance(inner := _decoded(content), str) else content for content in contents]
 
 
 def _json_in(content: str) -> str:
     """A text from its first line on that may begin JSON: words may stand before it."""
     start = _JSON.search(content)
-    return content[start.start() :] if start else ""
+    return content[start.start() :] if start else content if _ENCODED.match(content) else ""
 
 
 def _lists_in_json(text: str) -> list[tuple[str, Records]]:
@@ -198,7 +232,7 @@ def _lists_in_json(text: str) -> list[tuple[str, Records]]:
     except ValueError:
         lines = _json_lines(text)
         return [("", lines)] if lines else []
-    return list(find_records(values[0] if len(values) == 1 else values))
+    return list(find_records(values[0] if len(values) == 1 else [_decoded(value) for value in values]))
 
 
 def _json_values(text: str) -> list[Any]:
@@ -294,11 +328,23 @@ def _typed_column(cells: list[str]) -> list[Any]:
     texts = [cell for cell in cells if cell]
     if texts and all(_WHOLE.fullmatch(text) and abs(int(text)) < _LONG for text in texts):
         return [int(cell) if cell else None for cell in cells]
-    if texts and all((_WHOLE.fullmatch(text) or _FRACTION.fullmatch(text)) and _fits(text) for text in texts):
+    are_numbers = all((_WHOLE.fullmatch(text) or _FRACTION.fullmatch(text)) and _fits(text) for text in texts)
+    if texts and are_numbers and not _has_versions(texts):
         return [float(cell) if cell else None for cell in cells]
     if texts and all(text.lower() in ("true", "false") for text in texts):
         return [cell.lower() == "true" if cell else None for cell in cells]
     return [cell or None for cell in cells]
+
+
+def _has_versions(numbers: list[str]) -> bool:
+    """Whether a zero at the end says something, as in 1.10, which a number would lose.
+
+    It says nothing where all have as many decimals, as prices do.
+    """
+    decimals = {len(text.partition(".")[2]) for text in numbers}
+    return any("." in text and text.endswith("0") for text in numbers) and (
+        len(decimals) > 1 or len(numbers) == 1
+    )
 
 
 def _fits(number: str) -> bool:

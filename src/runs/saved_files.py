@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
-from ..client.protocol.tools import file_ending
+from ..client.protocol.media_types import PICTURES, file_ending
 from ..types.errors import FileFailed
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from .call_values import PlannedCall
 
 FILES: Final = "mcp-files"
-_PICTURES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})  # for *Image*
 _UNFIT_FOR_FILES: Final = re.compile(r"[^\w.-]+")
 _LONGEST_NAME: Final = 40  # file systems take 255 bytes
 _SAVING: Final = threading.Lock()
@@ -35,8 +34,8 @@ def save_blobs(
     files: list[str] = []
     image: str | None = None
     for data, kind in blobs:
-        files.append(save(call, len(files), data, kind or "application/octet-stream"))
-        image = files[-1] if image is None and kind in _PICTURES else image
+        files.append(save(call, len(files), data, kind))
+        image = files[-1] if image is None and kind in PICTURES else image
     return tuple(files), image
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Generic, Literal, TypeVar
 
 from ..audit.journal import JournalWriteError
 from ..audit.record import CallStatus
-from ..types.errors import Canceled
+from ..types.errors import Canceled, TimedOut
 from ..types.texts import beginning, counted
 from ..types.tool import WorkflowTool
 from .checked_calls import described_tools
@@ -45,6 +45,10 @@ _SHOWN_TEXT: Final = 2000
 _SHOWN_ANSWER: Final = 20_000  # of which the view shows the first records, too
 _SHOWN_NAMES: Final = 8
 _SHOWN_NOTES: Final = 5
+_FEWER: Final = (
+    "Calls ran out of time while others were under way: if the server makes one after the other, lower"
+    " 'Calls at a time' (--concurrency)"
+)
 
 
 def run_batch(
@@ -291,6 +295,8 @@ class TableRun:
 
     def _take(self, outcome: CallOutcome, take: Callable[[CallOutcome], None]) -> None:
         self.summary.add(outcome)
+        if isinstance(outcome.error, TimedOut) and self.concurrency > 1 and self.plan.total > 1:
+            self.summary.notes[_FEWER] = None
         take(outcome)
 
     def _ending(self, canceled: bool) -> RunEnding:

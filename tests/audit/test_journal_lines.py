@@ -12,7 +12,7 @@ from knime_mcp.audit.journal_lines import LINES, OTHERS, unknown_fields
 from knime_mcp.audit.record import content_digests
 from knime_mcp.audit.verdicts import Verdict
 from knime_mcp.audit.verify import verify_file
-from knime_mcp.client.protocol.tools import parse_block
+from knime_mcp.client.protocol.tools import read_blocks
 from knime_mcp.version import VERSION
 from tests.audit.calls import record
 from tests.support.files import json_lines
@@ -76,7 +76,7 @@ PICTURE = base64.b64encode(b"\x89PNG one").decode()
     ],
 )
 def test_each_block_has_its_digest(block, digested, more):
-    (found,) = json.loads(content_digests([parse_block(block)], lambda value: value))
+    (found,) = json.loads(content_digests(read_blocks(block), lambda value: value))
     assert found == {**more, "sha256": hashlib.sha256(digested).hexdigest()}
 
 
@@ -84,9 +84,9 @@ def test_each_block_has_its_digest(block, digested, more):
     "block", [{"type": "resource_link", "uri": "a:b", "name": "n"}, {"type": "new", "x": [1]}, "bare"]
 )
 def test_blocks_of_all_kinds_have_one(block):
-    assert len(json.loads(content_digests([parse_block(block)], lambda value: value))) == 1
+    assert len(json.loads(content_digests(read_blocks(block), lambda value: value))) == 1
 
 
 def test_a_secret_in_a_text_is_not_what_is_digested():
-    (found,) = json.loads(content_digests([parse_block({"type": "text", "text": "pw"})], lambda _: "mark"))
+    (found,) = json.loads(content_digests(read_blocks({"type": "text", "text": "pw"}), lambda _: "mark"))
     assert found["sha256"] == hashlib.sha256(b"mark").hexdigest()

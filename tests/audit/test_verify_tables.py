@@ -1,14 +1,18 @@
 """Verifying tables of calls after everything that can happen to them."""
 
+import json
 import random
 import shutil
+from dataclasses import replace
 from itertools import chain
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from pyarrow import compute
 
-from knime_mcp.audit.calls_table import calls_table, write_calls
+from knime_mcp.audit.calls_table import calls_table, read_calls, write_calls
+from knime_mcp.audit.journal import Journal
 from knime_mcp.audit.verdicts import Verdict
 from knime_mcp.audit.verify import verify_file, verify_table
 from tests.audit.calls import write_run
@@ -44,6 +48,28 @@ def calls(tmp_path):
     return calls_table(
         [*write_run(tmp_path / "r1.jsonl")[0], *write_run(tmp_path / "r2.jsonl", 5, run="r2")[0]]
     )
+
+
+def test_what_an_earlier_version_wrote_verifies(table, tmp_path):
+    """Its structured results are canonical JSON; today's are in the server's order."""
+    file = Path(__file__).parent / "old_journal.jsonl"
+    assert verify_file(file).consistent
+    old = read_calls(file)
+    ours = tmp_path / "new.jsonl"
+    with Journal(ours, run="new") as journal:
+        for call in old:
+            shuffled = call.structured_result.replace('{"count":2,"rows":', '{"rows":').replace(
+                "]}", '],"count":2}'
+            )
+            journal.append(replace(call, run="new", structured_result=shuffled, hash=None))
+    assert verify_file(ours).consistent
+    for calls in (old, read_calls(ours)):
+        made = calls_table(calls)
+        assert table(made).consistent
+        # As programs write JSON anew, in the same order.
+        place = made.column_names.index("Structured result")
+        spaced = [json.dumps(json.loads(text), indent=1) for text in made.column(place).to_pylist()]
+        assert table(made.set_column(place, "Structured result", pa.array(spaced))).consistent
 
 
 def test_a_table_in_any_order(table, calls):

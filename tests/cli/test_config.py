@@ -140,6 +140,41 @@ def test_servers_of_another_program_come_without_their_secrets(named, server, tm
     assert "--force" in again.err
 
 
+def test_servers_in_the_forms_of_other_programs_are_used(named, server, tmp_path):
+    """And what cannot be is said when it is imported, and not when it is used."""
+    url = f"{server.base}/mcp"
+    token = {"headers": {"X-Team": "$MCP_TEAM"}}
+    forms = {
+        "nested": {"transport": {"type": "http", "url": url, **token}},
+        "dollar": {"type": "http", "url": f"{server.base}$MCP_PATH"},
+        "percent": {"type": "streamable_http", "url": url, "headers": {"X-Team": "%MCP_TEAM%"}},
+        "braces": {"type": "remote", "url": url, "headers": {"X-Team": "{env:MCP_TEAM}"}, "enabled": True},
+        "capitals": {"type": "Streamable-HTTP", "url": url},
+        "list": {
+            "type": "local",
+            "command": [sys.executable, str(CHILD)],
+            "environment": {"A": "$5 pa$word"},
+        },
+        "off": {"type": "http", "url": url, "enabled": False},
+    }
+    file = tmp_path / "mcp.json"
+    file.write_text(json.dumps({"mcp": forms}))
+    done = named("config", "import", file)
+    assert done.code == 0, done.err
+    assert "'off' is left out" in done.err
+    entries = json.loads(named.file.read_text())["mcpServers"]
+    assert entries["nested"]["headers"] == {"X-Team": "${MCP_TEAM}"}
+    assert entries["percent"]["headers"] == entries["braces"]["headers"] == {"X-Team": "${MCP_TEAM}"}
+    assert entries["list"]["env"] == {"A": "$5 pa$word"}
+    for name in forms.keys() - {"off"}:
+        used = named("list", name, env={"MCP_TEAM": "t", "MCP_PATH": "/mcp"})
+        assert (name, used.code) == (name, 0), used.err
+    file.write_text(json.dumps({"mcpServers": {"pigeon": {"type": "carrier-pigeon", "url": url}}}))
+    done = named("config", "import", file)
+    assert done.code == 1
+    assert "'pigeon' has an unknown type" in done.err
+
+
 VS_CODE = """{
   // Servers of this workspace
   "inputs": [{"type": "promptString", "id": "git-token", "description": "Token", "password": true}],

@@ -1,11 +1,13 @@
 """What servers send that is not quite what the specification says, and that costs nothing to understand."""
 
+import gzip
 import json
+import zlib
 
 import pytest
 
 from knime_mcp.tools import MCPClient, Timeouts
-from knime_mcp.types.errors import ServerError, ToolNotFound
+from knime_mcp.types.errors import ProtocolError, ServerError, ToolNotFound
 from tests.support.scripted_server import (
     ACCEPTED,
     LEGACY,
@@ -146,7 +148,10 @@ def test_a_content_type_that_says_too_much_or_nothing(era, content_type):
     assert call(era(tools__call=reply)).text == "grüß"
 
 
-@pytest.mark.parametrize(("charset", "value"), [('"ISO-8859-1"', "grüß"), ("windows-1252", "5 €")])
+@pytest.mark.parametrize(
+    ("charset", "value"),
+    [('"ISO-8859-1"', "grüß"), ("windows-1252", "5 €"), ("GBK", "资讯"), ("EUC-JP", "日本")],
+)
 def test_json_in_an_old_encoding_is_read_where_it_is_named(era, charset, value):
     def reply(request):
         body = json.dumps(
@@ -158,6 +163,32 @@ def test_json_in_an_old_encoding_is_read_where_it_is_named(era, charset, value):
     assert call(era(tools__call=reply)).text == value
 
 
+@pytest.mark.parametrize(
+    ("encoded", "shown", "said"),
+    [
+        ("5 € für Müller".encode("cp1252"), "5 € für Müller", "windows-1252"),
+        ("资讯内容".encode("gbk"), "资讯内容".encode("gbk").decode("cp1252"), "windows-1252"),
+        ("für Müller".encode()[:-3] + b"\xc3", "für Mül\ufffd", "lost characters"),
+        ("one \ufffd".encode(), "one \ufffd", "lost characters"),
+        ("grüß".encode(), "grüß", ""),
+    ],
+)
+def test_text_that_is_not_utf_8_is_never_lost_in_silence(era, encoded, shown, said):
+    def reply(request):
+        body = json.dumps({"jsonrpc": "2.0", "id": request.json["id"], "result": text("WORD")})
+        return http(200, body.encode().replace(b"WORD", encoded))
+
+    result = call(era(tools__call=reply))
+    assert result.text == shown
+    assert said in "".join(result.irregular)
+    assert bool(said) == bool(result.irregular)
+
+
+def test_a_result_that_is_no_object_is_what_the_tool_gave(era):
+    assert call(era(tools__call=message(result="hi"))).text == "hi"
+    assert call(era(tools__call=message(result=[{"a": 1}]))).text == '{"a": 1}'
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "UTF8", "none", "identity"])
 def test_a_content_encoding_that_is_none(era, encoding):
     def reply(request):
@@ -165,6 +196,39 @@ def test_a_content_encoding_that_is_none(era, encoding):
         return http(200, body, headers={"Content-Encoding": encoding})
 
     assert call(era(tools__call=reply)).text == "hi"
+
+
+@pytest.mark.parametrize("closes", [False, True])
+@pytest.mark.parametrize("encoding", ["gzip", "deflate"])
+def test_a_compressed_reply_with_the_length_of_its_text_is_whole(encoding, closes):
+    def reply(request):
+        result = {"jsonrpc": "2.0", "id": request.json["id"], "result": text("row " * 300)}
+        plain = json.dumps(result).encode()
+        packed = gzip.compress(plain) if encoding == "gzip" else zlib.compress(plain)
+        head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Encoding: {encoding}\r\n"
+        head += f"Content-Length: {len(plain)}\r\n\r\n"
+        return [head.encode() + packed, Part.CLOSE if closes else Part.STALL]
+
+    assert call(modern(tools__call=reply)).text == "row " * 300
+
+
+def test_a_reply_that_only_says_it_is_compressed_is_read(era):
+    def reply(request):
+        body = json.dumps({"jsonrpc": "2.0", "id": request.json["id"], "result": text("hi")})
+        return http(200, body, headers={"Content-Encoding": "gzip"})
+
+    assert call(era(tools__call=reply)).text == "hi"
+
+
+def test_users_may_say_which_compression_they_want():
+    with (
+        ScriptedServer(modern()) as server,
+        MCPClient(server.url, headers={"accept-encoding": "identity"}) as client,
+    ):
+        client.call_tool("echo")
+    assert {request.headers["accept-encoding"] for request in server.requests} == {"identity"}
+    with pytest.raises(ProtocolError, match="Set the header Accept-Encoding to identity"):
+        call(modern(tools__call=http(200, "x", headers={"Content-Encoding": "br"})))
 
 
 def test_a_byte_order_mark_in_front_of_json(era):

@@ -64,6 +64,22 @@ WRONG = modern(
 )
 
 
+def test_a_structured_result_is_on_record_in_the_servers_order():
+    structured = {"zip": "1", "city": {"b": 1, "a": 2}, "age": 3}
+    outcome = outcome_of(modern(tools__call=rpc(text("x", structuredContent=structured))))
+    assert outcome.record.structured_result == '{"zip":"1","city":{"b":1,"a":2},"age":3}'
+
+
+def test_what_misses_the_schema_is_said_and_stands_in_the_record():
+    block = {"type": "chart", "x": [1], "y": ["Gewürz"]}
+    outcome = outcome_of(modern(tools__call=rpc({"content": [block, block], "resultType": "complete"})))
+    assert json.loads(outcome.record.result.splitlines()[0]) == block
+    assert outcome.note == (
+        "'echo' gives a block of type chart, which is not as the protocol wants it;"
+        " what could not be read stands as JSON in the result."
+    )
+
+
 @pytest.mark.parametrize(("script", "status"), [(modern(), "ok"), (WRONG, "failed")])
 def test_nothing_of_a_call_waits_for_the_garbage_collector(script, status):
     """Or many rows take more memory than few, and time for collecting."""

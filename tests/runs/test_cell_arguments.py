@@ -4,6 +4,7 @@ import json
 import sys
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
+from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -44,6 +45,39 @@ def test_a_missing_cell_is_an_omitted_argument():
     assert one({"type": ["string", "null"]}, None) == {}
 
 
+def test_extension_columns_of_parquet_are_arguments(tmp_path):
+    def column(kind, values, storage):
+        return pa.ExtensionArray.from_storage(kind, pa.array(values, storage))
+
+    columns = {
+        "uuid": column(pa.uuid(), [b"\0" * 15 + b"\1"], pa.binary(16)),
+        "json": column(pa.json_(), ['{"a": 1}'], pa.string()),
+        "bool8": column(pa.bool8(), [1], pa.int8()),
+        "tensor": column(pa.fixed_shape_tensor(pa.int32(), [2]), [[1, 2]], pa.list_(pa.int32(), 2)),
+        "decimal": pa.array([Decimal("1.50")], pa.decimal128(5, 2)),
+        "map": pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int64())),
+    }
+    pq.write_table(pa.table(columns), tmp_path / "t.parquet")
+    text = {"type": "string"}
+    read = read_table_file(tmp_path / "t.parquet").table
+    properties = dict.fromkeys(columns, text) | {
+        "json": {"type": "object"},
+        "bool8": {"type": "boolean"},
+        "tensor": {"type": "array"},
+        "map": {"type": "object"},
+    }
+    row = {name: read.column(name).to_pylist()[0] for name in columns}
+    sent = mapped({"type": "object", "properties": properties}, row)
+    assert sent == {
+        "uuid": "00000000-0000-0000-0000-000000000001",
+        "json": {"a": 1},
+        "bool8": True,
+        "tensor": [1, 2],
+        "decimal": "1.50",
+        "map": {"a": 1},
+    }
+
+
 def test_cells_become_arguments(subtests):
     for schema, cell, sent in [
         ({"type": "integer"}, 5.0, 5),
@@ -51,6 +85,15 @@ def test_cells_become_arguments(subtests):
         ({"type": ["integer", "number"]}, 5.0, 5.0),
         ({"type": "number"}, 5.0, 5.0),
         ({"anyOf": [{"type": "integer"}, {"type": "null"}]}, 7.0, 7),
+        ({"type": "string"}, 10045.0, "10045"),
+        ({"type": "string"}, -0.5, "-0.5"),
+        ({"type": "string"}, 1e300, "1e+300"),
+        ({"type": "array", "items": {"type": "string"}}, [1.0, 2.5], ["1", "2.5"]),
+        ({"type": "string"}, Decimal("1E+3"), "1000"),
+        ({"type": "string"}, Decimal("1.50"), "1.50"),
+        ({"type": "string"}, UUID(int=1), "00000000-0000-0000-0000-000000000001"),
+        ({}, UUID(int=1), "00000000-0000-0000-0000-000000000001"),
+        ({"type": "object"}, [("a", 1)], {"a": 1}),
         ({"type": "object"}, '{"x": [1]}', {"x": [1]}),
         ({"type": "array"}, "[1, 2]", [1, 2]),
         ({"type": "array"}, "not json", "not json"),

@@ -42,6 +42,11 @@ def test_records_in_text(subtests):
         "```sql\nSELECT a, b\n```\n\n| a | b |\n|---|---|\n| 1 | x |\n| 2 | y |",
         "\ufeffa,b\n1,x\n2,y\n",
         "a, b\n1, x\n2, y\n",
+        json.dumps(json.dumps(TWO)),
+        json.dumps(json.dumps(json.dumps(TWO, indent=1))),
+        json.dumps([json.dumps(entry) for entry in TWO]),
+        "\n".join(json.dumps(json.dumps(entry)) for entry in TWO),
+        json.dumps("a,b\n1,x\n2,y\n"),
     ]:
         with subtests.test(text=text):
             assert records_of(None, text) == [("", TWO)]
@@ -139,6 +144,17 @@ def test_a_line_that_is_no_json_keeps_its_place_and_its_text():
     ]
 
 
+def test_records_that_were_written_as_json_twice():
+    text = json.dumps(TWO)
+    assert records_of({"data": text}, "") == [("data", TWO)]
+    assert records_of({"result": json.dumps(text)}, "") == [("", TWO)]
+    assert records_of([json.dumps(entry) for entry in TWO], "") == [("", TWO)]
+    assert single_record(None, json.dumps(json.dumps(TWO[0]))) == TWO[0]
+    # A text in a record is a value of it.
+    assert records_of({"id": 1, "payload": text}, "") == []
+    assert records_of({"note": "[unfinished"}, "") == []
+
+
 def test_tables_in_text_as_programs_write_them(subtests):
     for text, rows in [
         ("p;q\n1,5;\n1.234,75;7\n", [{"p": 1.5, "q": None}, {"p": 1234.75, "q": 7}]),
@@ -182,6 +198,12 @@ def test_cells_of_text_have_types_that_lose_nothing():
 def test_numbers_that_a_column_of_doubles_would_change_stay_text(number):
     ((_, records),) = records_of(None, f"n,m\n{number},1\n0.5,2\n")
     assert records == [{"n": number, "m": 1}, {"n": "0.5", "m": 2}]
+
+
+def test_a_zero_at_the_end_that_a_number_would_lose_stays():
+    """Versions are no numbers; prices, which all have as many decimals, are."""
+    ((_, records),) = records_of(None, "v,price,one\n1.9,2.50,1.5\n1.10,3.99,2\n")
+    assert records == [{"v": "1.9", "price": 2.5, "one": 1.5}, {"v": "1.10", "price": 3.99, "one": 2.0}]
 
 
 def test_dates_and_moments_have_their_types_and_the_rest_stays_text():

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol, assert_never, cast
 
 from ...audit.record import CallStatus
+from ...client.protocol.media_types import PICTURES
 from ...client.protocol.tools import (
     ABSENT,
     AudioContent,
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from .data_registry import DataItem, DataRegistry
     from .toolset import BoundTool
 
-_SHOWN_IMAGES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 _LARGEST_IMAGE: Final = 5_000_000  # bytes; endpoints take no larger ones
 _DATA_HEADING: Final = "## Data repository update"
 _OPEN_KEYWORDS: Final = frozenset(
@@ -277,7 +277,7 @@ def _repeats_structured(answer: ToolAnswer) -> bool:
 
 
 def _is_shown(image: ImageContent) -> bool:
-    return image.mime_type in _SHOWN_IMAGES and len(image.data) <= _LARGEST_IMAGE
+    return image.mime_type in PICTURES and len(image.data) <= _LARGEST_IMAGE
 
 
 def image_block(image: ImageContent) -> dict[str, Any]:

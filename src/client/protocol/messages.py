@@ -7,10 +7,11 @@ surrogates, as a single one would make a whole table unreadable.
 
 import base64
 import json
+import locale
 import math
 import re
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, Final, cast
@@ -24,6 +25,7 @@ try:
     from orjson import loads as _fast
 except ImportError:  # optional: orjson comes with LangChain, on platforms that have it
     _fast = None
+UTF_8: Final = "utf-8"
 DEEPEST: Final = 200
 """The maximum depth of a JSON value. Other code that writes, copies or compares values recurses once or twice
 per level, and Python allows a thousand levels of recursion."""
@@ -119,7 +121,7 @@ def decode(data: bytes | str, *, values: int = Limits().values) -> Any:
     with collector_paused() if len(data) > _LARGE else nullcontext():
         value = _read_fast(data)
         if value is _UNREAD:
-            text = data if isinstance(data, str) else data.decode("utf-8", "replace")
+            text = data if isinstance(data, str) else data.decode(encoding_of(data), "replace")
             value = _read(text, _decoder if len(text) <= values else _counting_decoder(values))
     if len(data) > DEEPEST and is_deeper(value, DEEPEST, data):
         raise _too_deep()
@@ -127,6 +129,27 @@ def decode(data: bytes | str, *, values: int = Limits().values) -> Any:
     if text is not None and _SURROGATE.search(text) and not _is_encodable(value):
         return map_texts(value, without_surrogates)
     return value
+
+
+def encoding_of(data: bytes) -> str:
+    """The encoding in which a text is read that ought to be UTF-8, as RFC 8259 and stdio want it.
+
+    Programs on Windows write that of the system, which is ours if they run here. UTF-8 in which a character
+    is broken stays UTF-8.
+    """
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        lost = data.decode("utf-8", "replace")
+        if lost.count("\ufffd") * 2 < sum(character > "\x7f" for character in lost):
+            return UTF_8
+    else:
+        return UTF_8
+    for encoding in (locale.getencoding(), "windows-1252"):
+        with suppress(UnicodeDecodeError, LookupError):
+            data.decode(encoding)
+            return encoding
+    return "latin-1"
 
 
 def _read_fast(data: bytes | str) -> Any:
@@ -442,6 +465,19 @@ class Response:
     # of the HTTP response, case-insensitive; empty for transports without headers
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     body: bytes = field(default=b"", repr=False)  # the JSON text that the message was read from
+
+    @property
+    def flaw(self) -> str | None:
+        """What is wrong with the encoding of the message, for people."""
+        if self.body.isascii():
+            return None
+        encoding = encoding_of(self.body)
+        if encoding != UTF_8:
+            return f"text that is not UTF-8 and was read as {encoding} (have it write UTF-8 if that is wrong)"
+        # It stands for a character that was lost, here or at the server.
+        return (
+            "text with lost characters (\ufffd)" if "\ufffd" in self.body.decode("utf-8", "replace") else None
+        )
 
     def may_mention(self, word: str) -> bool:
         """Returns whether the message may contain a word without special characters.

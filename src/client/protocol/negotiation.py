@@ -19,6 +19,7 @@ https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#backwa
    send the same two requests over it. If the first request ends the stream, the second one uses a new stream.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -216,6 +217,14 @@ def _described(method: object, params: Mapping[str, Any]) -> str:
 _MOST_VERSIONS, _LONGEST_VERSION = 20, 40  # number and characters of versions in an error
 # A login or a limit stands in the way there, too; the older transport would not help.
 _NO_SSE_AFTER: Final = frozenset({401, 403, 407, 408, 429})
+_BAD_REQUEST: Final = 400
+# A refusal that has no others gives no reason.
+_NO_WORDS: Final = frozenset(
+    (
+        *("bad", "request", "invalid", "error", "code", "message", "status", "title", "detail"),
+        *("null", "jsonrpc", "id", "type"),
+    )
+)
 HANDSHAKE_VERSIONS: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 MODERN_VERSIONS: Final = ("2026-07-28",)
 ALL_VERSIONS: Final = HANDSHAKE_VERSIONS + MODERN_VERSIONS
@@ -408,6 +417,8 @@ class Negotiation:
             action = self._after_version_error(_supported(error.data))
             if action is not None:
                 return action
+        if (older := self._older(outcome)) is not None:
+            return Initialize(older)
         if self._is_unsure and self._discovered < 2 and error is not None and error.code == METHOD_NOT_FOUND:
             # Probably a modern server that was starting when it got the probe.
             return Discover(self._pinned or LATEST_MODERN)
@@ -428,6 +439,23 @@ class Negotiation:
         if version is not None and self._discovered < 2:
             return Discover(version)
         return Failed(self._no_common_version(supported))
+
+    def _older(self, outcome: Answer) -> str | None:
+        """The next revision to ask for, if this one may be what the server refuses.
+
+        Servers that should answer with a revision of theirs refuse one that is newer, and name theirs in
+        words, or not at all.
+        """
+        assert isinstance(self._last, Initialize)
+        asked = self._last.version
+        older = HANDSHAKE_VERSIONS[: HANDSHAKE_VERSIONS.index(asked)]
+        if self._pinned or not older or self._initialized >= len(HANDSHAKE_VERSIONS):
+            return None
+        words = _words_of(outcome)
+        if named := [version for version in older if version in words]:
+            return named[-1]
+        is_bare = isinstance(outcome, Refusal) and outcome.status == _BAD_REQUEST
+        return older[-1] if is_bare and speaks_of_revisions(outcome, or_of_nothing=True) else None
 
     def _may_be_sse(self, answer: Answer, *, modern: bool) -> bool:
         return (
@@ -461,6 +489,21 @@ class Negotiation:
             supported=offered,
             fix="Remove the pinned protocol version" if self._pinned else "Update knime-mcp or the server",
         )
+
+
+def _words_of(answer: Answer) -> str:
+    error = rpc_error(answer)
+    said = [answer.excerpt] if isinstance(answer, Refusal) else []
+    said += [] if error is None else [error.message, str(error.data or "")]
+    return " ".join(said)
+
+
+def speaks_of_revisions(answer: Answer, *, or_of_nothing: bool = False) -> bool:
+    """Whether a refusal may be about the protocol's revision; with `or_of_nothing` if it gives no reason."""
+    words = re.findall("[a-z]+", _words_of(answer).lower())
+    if or_of_nothing and _NO_WORDS.issuperset(words):
+        return True
+    return "version" in words or "protocolversion" in words or "revision" in words
 
 
 def _supported(data: object) -> list[Any] | None:

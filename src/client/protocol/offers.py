@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from ...types.texts import canonical_json
 from .messages import as_list, as_object, as_text
-from .tools import ContentBlock, parse_block
+from .tools import ContentBlock, read_blocks
 
 _EXPRESSION: Final = re.compile(r"\{([+#./;?&]?)([^{}]*)\}")
 _LENGTH: Final = re.compile("[1-9][0-9]{0,3}")  # RFC 6570, section 2.4.1
@@ -99,7 +99,9 @@ def contents_of(raw: Mapping[str, Any]) -> tuple[ContentBlock, ...]:
     contents = raw.get("contents")
     if isinstance(contents, dict):  # one instead of a list
         contents = [cast("object", contents)]
-    return tuple(parse_block({"type": "resource", "resource": content}) for content in as_list(contents))
+    return tuple(
+        block for each in as_list(contents) for block in read_blocks({"type": "resource", "resource": each})
+    )
 
 
 def messages_of_prompt(raw: Mapping[str, Any]) -> tuple[PromptMessage, ...]:
@@ -110,7 +112,7 @@ def messages_of_prompt(raw: Mapping[str, Any]) -> tuple[PromptMessage, ...]:
         # A message has one content by the specification; some servers send several in a list.
         blocks = cast("list[Any]", content) if isinstance(content, list) else [content]
         role = as_text(message.get("role")) or "user"
-        found += [PromptMessage(role, parse_block(block)) for block in blocks]
+        found += [PromptMessage(role, block) for block in read_blocks(blocks)]
     return tuple(found)
 
 

@@ -4,10 +4,7 @@ https://modelcontextprotocol.io/specification/2025-11-25/server/tools. Unknown p
 are tolerated, and ``structuredContent: null`` is a value, not an absence.
 """
 
-import base64
-import binascii
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -16,10 +13,12 @@ from typing import Any, Final, Literal, assert_never, cast
 
 from ...types.errors import ProtocolError
 from ...types.routing import ServerRoute
-from ...types.texts import compact_json, definition_digest
+from ...types.texts import compact_json, definition_digest, shortened
 from ...types.tool import MCPTool
 from ..limits import LONGEST_NAME, LONGEST_TEXT
-from .messages import as_list, as_object, as_text, encode_header_value
+from .irregular_blocks import declared_type, decoded, in_schema
+from .media_types import UNKNOWN, media_type
+from .messages import as_object, as_text, encode_header_value
 
 ANNOTATION: Final = "x-mcp-header"
 _LARGEST_INTEGER: Final = 2**53 - 1
@@ -27,6 +26,9 @@ _LONGEST: Final = {
     **dict.fromkeys(("name", "title", "uri", "uriTemplate", "mimeType"), LONGEST_NAME),
     "description": LONGEST_TEXT,
 }
+_LONGEST_TYPE: Final = 80
+# Beside them a result has content. `toolResult` is read as `CallToolResult.text` says.
+_NO_CONTENT: Final = frozenset(("content", "isError", "_meta", "resultType", "toolResult", "task"))
 TOKEN: Final = frozenset("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 """The characters of a header name (RFC 9110 §5.6.2)."""
 # Keywords whose values are schemas, lists of schemas, or maps of schemas. Keywords with plain values
@@ -40,15 +42,6 @@ _SCHEMAS: Final = frozenset(
 _SCHEMA_LISTS: Final = frozenset(("allOf", "anyOf", "items", "oneOf", "prefixItems"))
 _SCHEMA_MAPS: Final = frozenset(
     ("$defs", "definitions", "dependentSchemas", "patternProperties", "properties")
-)
-_FROM_URL_ALPHABET: Final = bytes.maketrans(b"-_", b"+/")
-_BLANKS: Final = b" \t\r\n\v\f"
-# Not all of these media types are known to Python's `mimetypes`.
-_ENDINGS: Final = {"audio/wav": ".wav", "audio/wave": ".wav", "audio/mp3": ".mp3", "audio/webm": ".weba"}
-# Servers choose the type, so no program, script, macro or web page gets an ending with which it would run.
-_HARMLESS: Final = re.compile(
-    r"\.(?:aac|avif|bmp|csv|docx|flac|gif|gz|heic|ico|jpe?g|json|m4a|md|midi?|mov|mp[34]|mpe?g|od[pst]|og[agv]"
-    r"|opus|parquet|pdf|png|pptx|svg|tar|tiff?|tsv|txt|wav|web[amp]|xlsx|xml|ya?ml|zip)"
 )
 
 
@@ -230,7 +223,7 @@ def mirrored_arguments(schema: Mapping[str, Any]) -> tuple[Mirrored, ...]:
 
 
 def _subschemas(schema: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], tuple[str, ...] | None]]:
-    """All subschemas, each with its path if it is reached by properties only, else None."""
+    """All subschemas in the schema's order, each with its path if properties alone lead there, else None."""
     stack: list[tuple[Any, tuple[str, ...] | None]] = [(schema, ())]
     while stack:
         current, path = stack.pop()
@@ -238,15 +231,17 @@ def _subschemas(schema: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], 
             continue
         subschema = cast("dict[str, Any]", current)
         yield subschema, path
+        children: list[tuple[Any, tuple[str, ...] | None]] = []
         for keyword, value in subschema.items():
             if keyword in _SCHEMA_MAPS and isinstance(value, dict):
                 above = path if keyword == "properties" else None
                 for name, child in cast("dict[str, Any]", value).items():
-                    stack.append((child, None if above is None else (*above, name)))
+                    children.append((child, None if above is None else (*above, name)))
             elif keyword in _SCHEMA_LISTS and isinstance(value, list):
-                stack.extend((child, None) for child in cast("list[Any]", value))
+                children.extend((child, None) for child in cast("list[Any]", value))
             elif keyword in _SCHEMAS:
-                stack.append((value, None))
+                children.append((value, None))
+        stack.extend(reversed(children))  # the first one is looked at next
 
 
 def argument_headers(mirrored: tuple[Mirrored, ...], arguments: Mapping[str, Any]) -> dict[str, str]:
@@ -333,7 +328,7 @@ class ResourceLink:
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedResource:
-    """A resource with its content: either ``text`` or ``blob`` is None."""
+    """A resource with its content: ``text``, ``blob``, or both if a server sends both."""
 
     uri: str
     mime_type: str | None = None
@@ -363,6 +358,7 @@ class CallToolResult:
         is_error: True if the tool itself reports a failure, which its text describes.
         meta: ``_meta`` of the result.
         raw: The whole result, unknown fields included.
+        irregular: What misses the schema in the blocks, for people.
     """
 
     content: tuple[ContentBlock, ...]
@@ -370,6 +366,7 @@ class CallToolResult:
     is_error: bool = False
     meta: dict[str, Any] = field(default_factory=dict[str, Any])
     raw: dict[str, Any] = field(default_factory=dict[str, Any], repr=False, compare=False)
+    irregular: tuple[str, ...] = ()
 
     @classmethod
     def from_raw(cls, raw: Mapping[str, Any], *, null_is_absent: bool = False) -> "CallToolResult":
@@ -379,15 +376,18 @@ class CallToolResult:
         libraries write null for a missing one.
         """
         content = raw.get("content")
-        # Some send a single block instead of a list.
-        blocks = as_list(content) or ([] if content in (None, []) else [content])
         structured = raw.get("structuredContent", ABSENT)
+        if content in (None, []) and structured is ABSENT:
+            content = _instead_of_content(raw)
+        # Some send a single block instead of a list.
+        irregular: dict[str, None] = {}
         return cls(
-            content=tuple([parse_block(block) for block in blocks]),
+            content=tuple(read_blocks([] if content is None else content, irregular)),
             structured_content=ABSENT if structured is None and null_is_absent else structured,
             is_error=raw.get("isError") in (True, "true"),  # or 1: what failed must look failed
             meta=as_object(raw.get("_meta")),
             raw=cast("dict[str, Any]", raw),
+            irregular=tuple(irregular),
         )
 
     @cached_property
@@ -406,13 +406,42 @@ class CallToolResult:
         return "\n".join([describe_block(block) for block in self.content])
 
 
-def parse_block(raw: Any) -> ContentBlock:
-    """Reads a content block; a malformed one becomes `UnknownContent`."""
-    if isinstance(raw, str):
-        return TextContent(raw, {"type": "text", "text": raw})
-    if not isinstance(raw, dict):
-        return UnknownContent(type(raw).__name__, {"value": raw})
-    block = cast("dict[str, Any]", raw)
+def _instead_of_content(raw: Mapping[str, Any]) -> Any:
+    """What a result has that has neither content nor structured content."""
+    others = {name: value for name, value in raw.items() if name not in _NO_CONTENT and value is not None}
+    return next(iter(others.values())) if len(others) == 1 else others or None
+
+
+def read_blocks(raw: Any, irregular: dict[str, None] | None = None) -> list[ContentBlock]:
+    """Reads a content block; one that misses the schema may be several, and loses nothing.
+
+    What misses the schema is added to `irregular`, for people.
+    """
+    noted: dict[str, None] = {} if irregular is None else irregular
+    match raw:
+        case dict():
+            block = _read_block(cast("dict[str, Any]", raw))
+            if isinstance(block, UnknownContent):
+                noted[f"a block of type {shortened(block.type, _LONGEST_TYPE)}"] = None
+                return [_read_block(part) for part in in_schema(block.raw)]
+            said = declared_type(block.raw)
+            # Another name of the same type is read as it is meant.
+            if (
+                isinstance(block, ImageContent | AudioContent)
+                and said
+                and media_type(said) != block.mime_type
+            ):
+                noted[f"{shortened(said, _LONGEST_TYPE)} that is {block.mime_type}"] = None
+            return [block]
+        case list():
+            return [block for each in cast("list[Any]", raw) for block in read_blocks(each, noted)]
+        case str():
+            return [TextContent(raw, {"type": "text", "text": raw})]
+        case _:
+            return [TextContent(json.dumps(raw), {"type": "text", "text": raw})]
+
+
+def _read_block(block: dict[str, Any]) -> ContentBlock:
     kind = block.get("type")
     match block:
         case {"type": "text", "text": str(text)}:
@@ -420,12 +449,11 @@ def parse_block(raw: Any) -> ContentBlock:
         case {"type": "text", "text": bool() | int() | float() | list() | dict()}:
             # Some servers forget to turn a value into text.
             return TextContent(json.dumps(block["text"], ensure_ascii=False), block)
-        case {"type": "image" | "audio", "data": str(encoded)}:
-            data = _base64(encoded)
-            if data is None:
-                return UnknownContent(str(kind), block)
-            mime_type = as_text(block.get("mimeType")) or "application/octet-stream"
-            return (ImageContent if kind == "image" else AudioContent)(data, mime_type, block)
+        case {"type": "image" | "audio" as family, "data": str(encoded)} if (
+            data := decoded(encoded)
+        ) is not None:
+            mime_type = media_type(declared_type(block), data, family=family)
+            return (ImageContent if family == "image" else AudioContent)(data, mime_type, block)
         case {"type": "resource_link", "uri": str(uri)}:
             size = block.get("size")
             return ResourceLink(
@@ -433,17 +461,21 @@ def parse_block(raw: Any) -> ContentBlock:
                 name=as_text(block.get("name")) or "",
                 title=as_text(block.get("title")),
                 description=as_text(block.get("description")),
-                mime_type=as_text(block.get("mimeType")),
+                mime_type=declared_type(block),
                 size=size if isinstance(size, int) else None,
                 raw=block,
             )
-        case {"type": "resource", "resource": {"uri": str(uri), "text": str(text)}}:
-            return EmbeddedResource(uri, as_text(block["resource"].get("mimeType")), text=text, raw=block)
-        case {"type": "resource", "resource": {"uri": str(uri), "blob": str(encoded)}}:
-            data = _base64(encoded)
-            if data is None:
-                return UnknownContent("resource", block)
-            return EmbeddedResource(uri, as_text(block["resource"].get("mimeType")), blob=data, raw=block)
+        case {"type": "resource", "resource": {"uri": str(uri), "blob": str(encoded)} as resource} if (
+            data := decoded(encoded)
+        ) is not None:
+            said = declared_type(resource)
+            mime_type = media_type(said, data, name=uri)
+            text = as_text(resource.get("text")) or None  # some servers write both, one of them empty
+            return EmbeddedResource(uri, None if mime_type == UNKNOWN else mime_type, text, data, block)
+        case {"type": "resource", "resource": {"uri": str(uri), "text": str(text)} as resource} if not (
+            resource.get("blob")
+        ):
+            return EmbeddedResource(uri, declared_type(resource), text, raw=block)
         case _:
             return UnknownContent(kind if isinstance(kind, str) else "untyped", block)
 
@@ -468,7 +500,7 @@ def describe_block(block: ContentBlock) -> str:
             facts = [block.uri, block.mime_type, format_size(len(block.blob or b""))]
             return f"[resource {', '.join(fact for fact in facts if fact)}]"
         case UnknownContent():
-            return f"[{block.type} content, {format_size(len(json.dumps(block.raw)))}]"
+            return json.dumps(block.raw, ensure_ascii=False)
         case _:
             assert_never(block)
 
@@ -483,25 +515,6 @@ def format_size(count: int) -> str:
     raise AssertionError("unreachable")
 
 
-def _base64(encoded: str) -> bytes | None:
-    """Decodes base64; None if the text is not base64.
-
-    Line breaks as in MIME, the alphabet for URLs, missing padding, and the head of a data URL are tolerated.
-    """
-    try:
-        return base64.b64decode(encoded, validate=True)
-    except (binascii.Error, ValueError):
-        pass
-    text = encoded
-    if text.startswith("data:"):
-        text = text.partition(";base64,")[2]
-    try:
-        octets = text.encode("ascii").translate(_FROM_URL_ALPHABET, _BLANKS).rstrip(b"=")
-        return base64.b64decode(octets + b"=" * (-len(octets) % 4), validate=True) if octets else None
-    except ValueError:  # includes binascii.Error and UnicodeEncodeError
-        return None
-
-
 def blobs_in(blocks: Iterable[ContentBlock]) -> list[tuple[bytes, str]]:
     """The bytes and media type of each picture, sound or embedded file; the type may be empty."""
     blobs: list[tuple[bytes, str]] = []
@@ -514,13 +527,3 @@ def blobs_in(blocks: Iterable[ContentBlock]) -> list[tuple[bytes, str]]:
             case _:
                 pass
     return blobs
-
-
-def file_ending(media_type: str) -> str:
-    """The ending of the name of a file with a blob, by the media type that the server gave it."""
-    import mimetypes  # which reads the machine's own list
-
-    kind = media_type.partition(";")[0].strip().lower()
-    ending = _ENDINGS.get(kind) or mimetypes.guess_extension(kind, strict=False) or ""
-    other = ".txt" if kind.startswith("text/") else ".bin"
-    return ending if _HARMLESS.fullmatch(ending) else other

@@ -46,7 +46,7 @@ _MOST_COOKIES: Final = 50  # RFC 6265 §6.1; all of them are sent with every req
 _LONGEST_SHOWN: Final = 200
 _OURS: Final = frozenset(
     (
-        *("accept", "accept-encoding", "connection", "content-length", "content-type", "cookie", "host"),
+        *("accept", "connection", "content-length", "content-type", "cookie", "host"),
         *("last-event-id", "mcp-method", "mcp-name", "mcp-protocol-version", "mcp-session-id"),
         *("te", "transfer-encoding", "upgrade"),
     )
@@ -64,9 +64,11 @@ _EXCERPT: Final = 120
 _DRAINED_CHUNKS: Final = 16
 _REST_SECONDS: Final = 0.5
 _SETTLE_SECONDS: Final = 1.0  # of silence in the body of a refusal, whose status says enough
-# RFC 8259 wants UTF-8, but old Java servers encode JSON like web pages.
+# RFC 8259 wants UTF-8, but old servers encode JSON like web pages.
 _OLD_ENCODING: Final = re.compile(
-    r"charset\s*=\s*\"?(iso-8859-\d{1,2}|windows-125\d)", re.ASCII | re.IGNORECASE
+    r"charset\s*=\s*[\"']?(iso-8859-\d{1,2}|latin-?1|(?:windows-|cp)(?:125\d|9\d\d)|gbk|gb2312|gb18030|big5"
+    r"|shift[_-]jis|euc-(?:jp|kr|cn)|koi8-[ru])\b",
+    re.ASCII | re.IGNORECASE,
 )
 _TITLE: Final = re.compile(rb"<title[^>]{0,200}>([^<]{1,500})", re.IGNORECASE)
 
@@ -95,14 +97,13 @@ class HttpChannel:
         self._limits = limits
         self._authorization = authorization
         self._proving = authorization if isinstance(authorization, ProvesPossession) else None
-        self._base: list[tuple[str, str]] = [
-            # Only what is decompressed here in bounded steps; httpx would also offer brotli and zstd where
-            # it finds them.
-            ("Accept-Encoding", "gzip, deflate"),
-            *_custom(headers),
-        ]
-        if not any(name.lower() == "user-agent" for name in headers):
-            self._base.append(("User-Agent", f"knime-mcp/{VERSION}"))
+        custom = _custom(headers)
+        own = {name.lower() for name, _ in custom}
+        # Only what is decompressed here in bounded steps; httpx would also offer brotli and zstd where it
+        # finds them. Users may set another, for servers that compress wrongly.
+        encoding = [] if "accept-encoding" in own else [("Accept-Encoding", "gzip, deflate")]
+        agent = [] if "user-agent" in own else [("User-Agent", f"knime-mcp/{VERSION}")]
+        self._base: list[tuple[str, str]] = [*encoding, *custom, *agent]
         self._cookies = httpx.Cookies()  # load balancers tie a session to its machine by a cookie
         self._has_cookies = False
         self._network = network
@@ -335,6 +336,7 @@ class Reply:
         self._release = release
         self._turn = turn
         self._has_turn = False
+        self._is_whole = False  # whether all is there, whatever the length says
         self._wire = 0  # bytes that arrived, compressed or not
         self._buffered_body: bytes | None = None
         self._closed = False
@@ -419,11 +421,17 @@ class Reply:
             case "" | "identity" | "none" | "utf-8" | "utf8":  # the last three are common mistakes
                 return raw
             case "gzip" | "x-gzip" | "deflate":
-                return self._under_clocks(_decompressed(raw, encoding))
+                return self._under_clocks(_decompressed(raw, encoding, self._at_end))
             case _:
                 raise ProtocolError(
-                    f"The server compressed its reply as '{encoding[:40]}', which nobody asked for"
+                    f"The server compressed its reply as '{encoding[:40]}', which this client does not read",
+                    fix="Set the header Accept-Encoding to identity",
                 )
+
+    def _at_end(self, is_whole: bool) -> None:
+        """Notes whether the compressed data have come to their end; other data may follow."""
+        # Servers that compress may leave the length of the text. An event stream may be silent for long.
+        self._is_whole = is_whole and "content-length" in self.headers and self.media_type != EVENTS
 
     def _under_clocks(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
         # A small compressed chunk may become a thousand times larger, so the clocks are checked per chunk.
@@ -433,10 +441,15 @@ class Reply:
 
     def _raw(self) -> Iterator[bytes]:
         try:
-            while (chunk := self._connection.chunk(self._wait)) is not None:
+            while (chunk := self._connection.chunk(self._wait_for_more())) is not None:
                 self._wire += len(chunk)
                 yield chunk
-        except BrokenConnection as error:
+        except (BrokenConnection, TimedOut) as error:
+            if self._is_whole:
+                self._wait.slice()
+                return
+            if isinstance(error, TimedOut):
+                raise
             self._wait.look()  # raises if the connection ended because of a cancel
             reason = (error.fault or _CUT_OFF).partition(":")[0]  # not the server's text after the colon
             if not reason.startswith(_CUT_OFF):
@@ -450,6 +463,9 @@ class Reply:
                 phase="http",
                 fix="Look into the server's log; a proxy with a short timeout is another usual cause",
             ) from None
+
+    def _wait_for_more(self) -> Wait:
+        return self._wait.narrowed(idle=_REST_SECONDS) if self._is_whole else self._wait
 
     def read(self, limit: int | None = None) -> bytes:
         if self._buffered_body is not None:
@@ -549,16 +565,24 @@ def _excerpt(body: bytes, media_type: str) -> str:
     return in_one_line(text, _EXCERPT)
 
 
-def _decompressed(chunks: Iterable[bytes], encoding: str) -> Iterator[bytes]:
+def _decompressed(chunks: Iterable[bytes], encoding: str, at_end: Callable[[bool], None]) -> Iterator[bytes]:
     """Decompresses in bounded steps, so that a small compressed chunk does not become a large one.
 
-    Ends with the compressed data. Bytes after it are not read, as zlib would keep all of them in memory.
+    Tells `at_end` before each further chunk whether the data so far are complete. Ends with the compressed
+    data. Bytes after it are not read, as zlib would keep all of them in memory. What is not compressed at
+    all, despite its header, stays as it is.
     """
     decoder = zlib.decompressobj(47)  # 47 detects gzip or zlib by the header
     raw_deflate_possible = encoding == "deflate"
+    is_plain: bool | None = None
     try:
         for chunk in chunks:
             data = chunk
+            if is_plain is None and data:
+                is_plain = encoding != "deflate" and not data.startswith(_GZIP)
+            if is_plain:
+                yield data
+                continue
             while data:
                 if decoder.eof:
                     if not data.startswith(_GZIP):
@@ -576,6 +600,7 @@ def _decompressed(chunks: Iterable[bytes], encoding: str) -> Iterator[bytes]:
                 if out:
                     yield out
                 data = decoder.unused_data or decoder.unconsumed_tail
+            at_end(decoder.eof)
         # What the bound has held back; `flush` would give all of it at once.
         while out := decoder.decompress(decoder.unconsumed_tail, _DECODED_AT_ONCE):
             yield out

@@ -153,6 +153,11 @@ class StreamableHttp(Transport):
                 return refusal
             if reply.holds_json():
                 body = reply.read_json()
+                if not body.strip():
+                    raise ProtocolError(
+                        f"The server answered {reply.status} without a message, where a result is due",
+                        fix="Ask whoever wrote the server: every request needs a reply",
+                    )
                 message = self._only_message(decode(body, values=self._limits.values), call, inbox)
                 if answers_another(message, call.id):
                     call.delivery.moment = Moment.MISSED  # the reply was sent before this request arrived
@@ -232,7 +237,9 @@ class StreamableHttp(Transport):
             if is_response(message):
                 return message
             raise ProtocolError("The server's reply is neither a result nor an error")
-        if isinstance(value, list) and (self._version in BATCH_VERSIONS or call.is_handshake):
+        # Some servers write every reply as a list of one.
+        is_one = isinstance(value, list) and len(cast("list[Any]", value)) == 1
+        if isinstance(value, list) and (is_one or self._version in BATCH_VERSIONS or call.is_handshake):
             response: Message | None = None
             for message in messages_of(value):
                 if answers(message, call.id):
@@ -381,6 +388,9 @@ def _is_anonymous(message: Message) -> bool:
     return is_response(message) and message.get("id") is None
 
 
+_MINUTE: Final = 60.0
+
+
 class ServerStream(ServerListener):
     """Listens to one session until `close` is called; `hear` gets each message in the reader thread.
 
@@ -401,6 +411,8 @@ class ServerStream(ServerListener):
         self._channel = channel
         self._session = session
         self._limit = min(limits.event_bytes, limits.result_bytes)
+        self._events = limits.events
+        self._heard, self._since = 0, 0.0  # messages in the minute that began then
         self._hear = hear
         self._delay = delay
         self._cursor = Cursor(values=limits.values)
@@ -471,4 +483,15 @@ class ServerStream(ServerListener):
                 _logger.warning("skipped an event of %d bytes: %s", len(event.data), error.what)
                 continue
             for message in messages:
+                self._count(QUESTION if "id" in message else 1)
                 self._hear(message)
+
+    def _count(self, weight: int) -> None:
+        """Bounds the messages of a minute: the stream may stay for days, and a flood takes a processor."""
+        now = time.monotonic()
+        if now - self._since > _MINUTE:
+            self._heard, self._since = 0, now
+        self._heard += weight
+        if self._heard > self._events:
+            what = f"The server sent more than {self._events} messages in a minute on its own stream"
+            raise exceeded("events", self._events, what)

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, assert_never, cast
 
 from ...audit.record import CallStatus
+from ...client.protocol.media_types import media_type
 from ...client.protocol.messages import as_object
 from ...runs.argument_sources import LARGE, RESULT_COLUMNS, cells_are_shared, rows_per_piece
-from ...runs.cell_contents import media_type_of
 from ...runs.result_records import records_of
 from ...types.columns import (
     ROW_ID,
@@ -579,4 +579,4 @@ def _shown_picture(file: str) -> Html | None:
         data = Path(file).read_bytes() if Path(file).stat().st_size <= _LARGEST_PICTURE else None
     except OSError:  # an earlier run's file may be gone
         data = None
-    return data_image(data, media_type_of(data), description="Image that the tool gave") if data else None
+    return data_image(data, media_type(None, data), description="Image that the tool gave") if data else None

@@ -64,8 +64,9 @@ def read_entries(file: Path) -> dict[str, Entry]:
         raise FileFailed(f"{file} cannot be read as JSON: {why_no_json(error)}") from None
     content = as_object(found)
     inner = as_object(content.get("mcp"))  # the settings.json of VS Code has the servers one level deeper
-    # Most programs write `mcpServers`, VS Code `servers`.
-    servers = content.get("mcpServers", content.get("servers", inner.get("servers", {})))
+    # Most programs write `mcpServers`, VS Code `servers`, Zed `context_servers`, opencode `mcp`.
+    found_at = next((key for key in ("mcpServers", "servers", "context_servers") if key in content), None)
+    servers = inner.get("servers", inner) if found_at is None else content[found_at]
     if not isinstance(servers, dict) or not isinstance(found, dict):
         raise FileFailed(f"{file} has no object 'mcpServers' with a server per name")
     entries = cast("dict[str, Any]", servers)

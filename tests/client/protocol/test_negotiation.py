@@ -158,7 +158,46 @@ def test_a_server_that_locked_itself_modern_is_discovered_again():
     assert agreed(last, MODERN)
 
 
-@pytest.mark.parametrize("status", [400, 404, 405, 406, 410])
+WORDS = "Unsupported protocol version (supported versions: 2025-06-18, 2024-11-05)"
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        Refusal(400, "text/plain", WORDS),
+        Refusal(400, "application/json", error=RpcError(-32000, WORDS)),
+        Refusal(422, "application/json", error=RpcError(-32602, "no", {"versions": ["2025-06-18"]})),
+        Response({"jsonrpc": "2.0", "id": 1, "error": {"code": -32600, "message": WORDS}}),
+        Refusal(400, "application/json", '{"error": "invalid_request"}'),
+        Refusal(400, "text/plain", "Unsupported MCP-Protocol-Version"),
+        Refusal(400),
+    ],
+)
+def test_a_revision_that_is_refused_in_words_is_followed_by_one_the_server_may_know(refusal):
+    older = result(protocolVersion="2025-06-18")
+    *_, second, last = run(Negotiation(), Refusal(404), refusal, older)
+    assert second == Initialize("2025-06-18")
+    assert agreed(last, "2025-06-18")
+
+
+def test_every_revision_is_asked_for_once_where_a_server_gives_no_reason():
+    *_, last = actions = run(Negotiation(), *[Refusal(400)] * 5)
+    asked = [action.version for action in actions if isinstance(action, Initialize)]
+    assert asked == ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]
+    assert last == SSE
+
+
+@pytest.mark.parametrize(
+    "refusal", [Refusal(400, "text/plain", "No session"), Refusal(404, excerpt="Not found"), Refusal(500)]
+)
+def test_other_refusals_are_no_matter_of_the_revision(refusal):
+    *_, last = run(Negotiation(), Refusal(404), refusal)
+    assert not isinstance(last, Initialize)
+    *_, last = run(Negotiation(pinned="2025-06-18"), Refusal(400, "text/plain", WORDS))
+    assert isinstance(last, OpenSse)
+
+
+@pytest.mark.parametrize("status", [404, 405, 406, 410])
 def test_a_4xx_to_initialize_leads_to_the_old_transport(status):
     *_, third, fourth, last = run(Negotiation(), Refusal(404), Refusal(status), SseOpened(), discovered)
     assert (third, fourth) == (SSE, DISCOVER)

@@ -12,7 +12,7 @@ from knime_mcp.client.protocol.tools import (
     TextContent,
     UnknownContent,
     format_size,
-    parse_block,
+    read_blocks,
 )
 
 pytestmark = pytest.mark.quick
@@ -44,13 +44,16 @@ PIXEL = base64.b64encode(b"\x89PNG" * 3080).decode()
             {"type": "resource", "resource": {"uri": "f:x", "blob": "AAEC"}},
             EmbeddedResource("f:x", blob=b"\0\1\2"),
         ),
-        ({"type": "hologram", "x": 1}, UnknownContent("hologram", {"type": "hologram", "x": 1})),
-        ({"text": "no type"}, UnknownContent("untyped", {"text": "no type"})),
-        (3, UnknownContent("int", {"value": 3})),
+        (
+            {"type": "hologram", "x": 1, "y": 2},
+            UnknownContent("hologram", {"type": "hologram", "x": 1, "y": 2}),
+        ),
+        ({"text": "no type"}, TextContent("no type")),
+        (3, TextContent("3")),
     ],
 )
 def test_every_kind_of_block_is_read_and_what_is_malformed_is_kept(raw, block):
-    assert parse_block(raw) == block
+    assert read_blocks(raw) == [block]
 
 
 def test_unknown_fields_are_kept():
@@ -78,7 +81,7 @@ def test_text_names_and_sizes_what_is_no_text():
                     "resource": {"uri": "demo://2", "blob": "AAEC", "mimeType": "application/zip"},
                 },
                 {"type": "resource", "resource": {"uri": "demo://3", "text": "inside"}},
-                {"type": "hologram", "depth": 3},
+                {"type": "hologram", "depth": 3, "width": 4},
                 {"type": "text", "text": "after"},
             ]
         }
@@ -89,7 +92,7 @@ def test_text_names_and_sizes_what_is_no_text():
         "[resource link One, demo://1, text/plain, 2.0 KB]",
         "[resource demo://2, application/zip, 3 bytes]",
         "inside",
-        "[hologram content, 32 bytes]",
+        '{"type": "hologram", "depth": 3, "width": 4}',
         "after",
     ]
     assert PIXEL[:40] not in result.text
@@ -106,7 +109,7 @@ def test_sizes_are_told_in_decimal_units(count, expected):
 def test_a_picture_in_pieces_takes_no_more_memory_than_a_whole_one():
     text = "A-_ " * 1_000_000
     tracemalloc.start()
-    block = parse_block({"type": "image", "mimeType": "image/png", "data": text})
+    (block,) = read_blocks({"type": "image", "mimeType": "image/png", "data": text})
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert block.data == base64.urlsafe_b64decode(text.replace(" ", ""))

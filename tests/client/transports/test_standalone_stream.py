@@ -310,3 +310,13 @@ def test_a_flood_on_the_stream_ends_it_and_is_the_reason_of_a_call_that_hears_no
             client.call_tool("echo")
     assert "KNIME_MCP_LIMITS='event_bytes=" in caught.value.fix
     assert caught.value.tool == "echo"
+
+
+def test_a_flood_of_whole_messages_on_the_stream_ends_it():
+    flood = event(notification("notifications/message", data="x")) * 200
+    script = legacy(session="s-1", GET=lambda request: [*stream(flood, end=False)(request), Part.STALL])
+    with ScriptedServer(script) as server, MCPClient(server.url, limits=Limits(events=100)) as client:
+        assert client.call_tool("echo").text == "hi"
+        until(lambda: server.named("GET") and not reader_threads())
+        assert client.call_tool("echo").text == "hi"
+    assert len(server.named("GET")) == 1
