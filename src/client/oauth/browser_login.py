@@ -23,7 +23,8 @@ from ...system import take_port_again
 from ...types.errors import AuthError, Canceled, SettingInvalid
 from ...types.texts import in_one_line, origin_and_path
 from ..clock import POLL_SECONDS, IsCanceled
-from .discovery import OFFLINE, AuthorizationMetadata
+from .answers import fix_of
+from .discovery import OFFLINE, AuthorizationMetadata, is_issuer
 
 _PATH: Final = "/callback"
 _HANDLER_SECONDS: Final = 5.0
@@ -51,12 +52,17 @@ class AuthorizationRequest:
     state: str = field(repr=False)  # a random text that the answer must repeat
     # the code verifier of PKCE, which proves to the token endpoint that the code is ours
     verifier: str = field(repr=False)
-    issuer: str  # the one that must answer
+    issuer: str  # the one that must answer, see `is_issuer`
     issuer_required: bool  # the answer must contain ``iss``
 
 
 def new_request(
-    server: AuthorizationMetadata, *, client_id: str, redirect_uri: str, resource: str, scope: str | None
+    server: AuthorizationMetadata,
+    *,
+    client_id: str,
+    redirect_uri: str,
+    resource: str | None,
+    scope: str | None,
 ) -> AuthorizationRequest:
     if server.authorization_endpoint is None:
         raise AuthError(
@@ -72,8 +78,9 @@ def new_request(
         "state": state,
         "code_challenge": s256(verifier),
         "code_challenge_method": "S256",
-        "resource": resource,
     }
+    if resource is not None:
+        parameters["resource"] = resource
     if scope is not None:
         parameters["scope"] = scope
         if OFFLINE in scope.split():
@@ -87,7 +94,7 @@ def new_request(
         redirect_uri=redirect_uri,
         state=state,
         verifier=verifier,
-        issuer=server.issuer,
+        issuer=server.answers_as,
         issuer_required=server.sends_issuer,
     )
 
@@ -113,7 +120,7 @@ def read_redirect(request: AuthorizationRequest, url: str) -> str:
         raise _not_ours("The login that came back is not the one that was started (wrong state)")
     # RFC 9207 §2.4: compared as strings, without normalization, before the answer is used.
     issuer = answer.get("iss")
-    if issuer is not None and issuer != request.issuer:
+    if issuer is not None and not is_issuer(request.issuer, issuer):
         raise _not_ours("The login came back from another authorization server (wrong issuer)")
     if issuer is None and request.issuer_required:
         raise _not_ours("The login came back without saying from which authorization server (no issuer)")
@@ -123,7 +130,7 @@ def read_redirect(request: AuthorizationRequest, url: str) -> str:
         )
         raise AuthError(
             f"The authorization server refused the login: {refusal_text}",
-            fix="Log in again and consent, or ask whoever runs the server for access",
+            fix=fix_of(refusal_text) or "Log in again and consent, or ask whoever runs the server for access",
         )
     code = answer.get("code")
     if not code:

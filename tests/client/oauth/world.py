@@ -178,6 +178,7 @@ class AuthorizationServer:
         self.redirect_extra: dict[str, str | None] = {}
         self.token_extra: dict[str, Any] = {}
         self.token_status = 200
+        self.shape: Callable[[dict[str, Any]], Any] = lambda body: body  # of answers with tokens
         self.expires_in: Any = 3600
         self.refuse_refresh = False
         self.binds = False  # tokens to the key of the request's proof
@@ -261,9 +262,8 @@ class AuthorizationServer:
             body = {"access_token": token, "token_type": kind, "expires_in": self.expires_in}
             if grant in {"authorization_code", "refresh_token"}:
                 body["refresh_token"] = refresh
-            return Canned(
-                self.token_status, {k: v for k, v in (body | self.token_extra).items() if v is not None}
-            )
+            said = {k: v for k, v in (body | self.token_extra).items() if v is not None}
+            return Canned(self.token_status, self.shape(said))
 
 
 class World:
