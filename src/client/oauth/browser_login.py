@@ -40,6 +40,8 @@ _ANOTHER_LOGIN: Final = (
     b"Go on with the page that was opened for the login, or start it again."
 )
 _ANOTHER_HOST: Final = b"This address is only for the login that waits here."
+# Google's way to ask for a refresh token: https://developers.google.com/identity/protocols/oauth2/web-server
+_OFFLINE_AT: Final = {"https://accounts.google.com": {"access_type": "offline", "prompt": "consent"}}
 _NOT_HERE: Final = b"There is nothing here."
 
 
@@ -85,6 +87,7 @@ def new_request(
         parameters["scope"] = scope
         if OFFLINE in scope.split():
             parameters["prompt"] = "consent"  # OpenID Connect Core §11: else no refresh token
+    parameters |= _OFFLINE_AT.get(server.issuer, {})
     parts = urlsplit(server.authorization_endpoint)
     # RFC 6749 §3.1: a query of the endpoint's URL must be kept; no parameter may be repeated.
     kept = [(name, value) for name, value in parse_qsl(parts.query, True) if name not in parameters]
