@@ -128,16 +128,18 @@ def _require(first: str, named: tuple[str, ...], wanted: str | None) -> str:
 def _resource_metadata(server_url: str, guard: Guard, metadata_url: str | None) -> ResourceMetadata | None:
     """The first readable metadata document; None if there is none, as before revision 2025-06-18."""
     trouble: str | None = None
-    places = ([with_tls(metadata_url, server_url)] if metadata_url else []) + resource_metadata_urls(
-        server_url
-    )
+    places = resource_metadata_urls(server_url)
+    if metadata_url is not None:
+        # Some servers leave out their origin.
+        said = _beside(server_url, metadata_url) if metadata_url.startswith("/") else metadata_url
+        places.insert(0, with_tls(said, server_url))
     # The first readable document ends the search: the one at the root may be that of another resource on
     # the host.
     for url in dict.fromkeys(places):
         reply, document = _get(url, guard)
         try:
             if document is not None:
-                return read_resource_metadata(document)
+                return read_resource_metadata(document, server_url)
         except ValueError as error:
             trouble = trouble or f"{origin_and_path(url)} cannot be read: {error}"
         if reply.is_outage:
@@ -273,13 +275,16 @@ def assumed_metadata(server_url: str) -> AuthorizationMetadata:
     )
 
 
-def read_resource_metadata(document: object) -> ResourceMetadata:
-    """Raises `ValueError` if it is no object, or lacks ``resource`` or ``authorization_servers``."""
+def read_resource_metadata(document: object, server_url: str) -> ResourceMetadata:
+    """Raises `ValueError` if it is no object, or lacks ``authorization_servers``.
+
+    Without ``resource`` it is about this very server, as no other one can be meant.
+    """
     fields = _object(document)
-    resource = _text(fields, "resource")
+    resource = _text(fields, "resource") or canonical_resource(server_url)
     servers = _texts(fields, "authorization_servers")
-    if resource is None or not servers:
-        raise ValueError("resource or authorization_servers is missing")
+    if not servers:
+        raise ValueError("authorization_servers is missing")
     wants_proof = fields.get("dpop_bound_access_tokens_required") is True
     return ResourceMetadata(resource, servers, _texts(fields, "scopes_supported"), wants_proof)
 

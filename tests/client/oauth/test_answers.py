@@ -53,6 +53,7 @@ REFUSED, TROUBLE, NEITHER = "refused", "out of order", "neither"
 FAILURES = [
     (400, {"error": "invalid_grant", "error_description": "gone"}, REFUSED, "invalid_grant: gone"),
     (401, {"error": "invalid_client"}, REFUSED, "invalid_client"),
+    (400, {"error": "invalid_request", "error_description": "over"}, REFUSED, "invalid_request: over"),
     (400, {"error": "INVALID_GRANT"}, REFUSED, "invalid_grant"),
     (400, b"error=invalid_grant&error_description=The+token+is+gone", REFUSED, "The token is gone"),
     (

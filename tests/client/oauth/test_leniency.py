@@ -146,6 +146,26 @@ def test_members_in_another_form_are_read(world, person, members):
     assert person.scopes() == ["read write"]
 
 
+def test_resource_metadata_at_a_relative_url_and_without_a_resource_is_this_servers(world, person):
+    world.metadata_path = "/mcp/own/metadata"
+    world.challenge = 'Bearer resource_metadata="/mcp/own/metadata"'
+    del world.resource_metadata["resource"]
+    assert use(world, person) == "answer"
+    assert world.auth.http.at("/token")[0].fields["resource"] == world.url
+
+
+@pytest.mark.parametrize("status", [301, 302, 401, 403, 405, 410])
+def test_metadata_is_looked_for_in_the_next_place_whatever_the_first_one_says(person, status):
+    with open_world(issuer_path="/tenant") as world:
+        world.metadata_path, world.challenge = PRM, None
+        elsewhere = {"Location": "https://never.example/"} if status < 400 else {}
+        world.mcp.canned[PRM + "/mcp"] = Canned(status, b"<html>", elsewhere)
+        world.auth.http.canned[ASM + "/tenant"] = Canned(status, b"{}", elsewhere)
+        world.auth.http.canned[OIDC + "/tenant"] = Canned(200, {})
+        world.auth.metadata_paths = {"/tenant" + OIDC}
+        assert use(world, person) == "answer"
+
+
 def test_a_page_where_metadata_is_due_is_no_document(world, person):
     """A server whose web page answers every path, and whose login is that of revision 2025-03-26."""
     world.resource_metadata, world.challenge = None, None

@@ -234,7 +234,7 @@ def test_no_answer_breaks_the_reader(query):
 )
 def test_no_document_breaks_the_readers(document):
     for read in (
-        discovery.read_resource_metadata,
+        lambda d: discovery.read_resource_metadata(d, "https://h/mcp"),
         lambda d: discovery.read_server_metadata(d, issuer="https://as"),
     ):
         try:
