@@ -52,7 +52,7 @@ class LoginOptions:
         ),
     ] = False
     issuer: Annotated[
-        str | None, _client("The only authorization server to send secrets to.", metavar="URL")
+        str | None, _client("The only authorization server to log in at, taken as it is.", metavar="URL")
     ] = None
     ca_file: CaFileOption = None
     proxy: ProxyOption = None

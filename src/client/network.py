@@ -99,7 +99,7 @@ def origin_of(url: str) -> str:
 def resolved(url: str, reference: str) -> str | None:
     """A URL that a server names, absolute and without fragment; None if no request can be sent to it.
 
-    A server behind a proxy that adds TLS often names its own https URLs with http: these stay https.
+    A server's own https URLs stay https, see `with_tls`.
     """
     try:
         target = urljoin(url, reference)
@@ -110,9 +110,13 @@ def resolved(url: str, reference: str) -> str | None:
         return None
     import httpx  # here and below: takes most of the time of importing the client
 
-    target = str(httpx.URL(target))
-    with_tls = f"https{target.removeprefix('http')}"
-    return with_tls if target.startswith("http:") and origin_of(with_tls) == origin_of(url) else target
+    return with_tls(str(httpx.URL(target)), url)
+
+
+def with_tls(target: str, url: str) -> str:
+    """A target with https, if it differs from the origin of a URL in that alone: a proxy adds TLS."""
+    upgraded = f"https{target.removeprefix('http')}"
+    return upgraded if target.startswith("http:") and origin_of(upgraded) == origin_of(url) else target
 
 
 def is_usable(url: str) -> bool:

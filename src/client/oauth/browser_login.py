@@ -23,7 +23,8 @@ from ...system import take_port_again
 from ...types.errors import AuthError, Canceled, SettingInvalid
 from ...types.texts import in_one_line, origin_and_path
 from ..clock import POLL_SECONDS, IsCanceled
-from .discovery import OFFLINE, AuthorizationMetadata
+from .answers import fix_of
+from .discovery import OFFLINE, AuthorizationMetadata, is_issuer
 
 _PATH: Final = "/callback"
 _HANDLER_SECONDS: Final = 5.0
@@ -39,6 +40,8 @@ _ANOTHER_LOGIN: Final = (
     b"Go on with the page that was opened for the login, or start it again."
 )
 _ANOTHER_HOST: Final = b"This address is only for the login that waits here."
+# Google's way to ask for a refresh token: https://developers.google.com/identity/protocols/oauth2/web-server
+_OFFLINE_AT: Final = {"https://accounts.google.com": {"access_type": "offline", "prompt": "consent"}}
 _NOT_HERE: Final = b"There is nothing here."
 
 
@@ -51,12 +54,17 @@ class AuthorizationRequest:
     state: str = field(repr=False)  # a random text that the answer must repeat
     # the code verifier of PKCE, which proves to the token endpoint that the code is ours
     verifier: str = field(repr=False)
-    issuer: str  # the one that must answer
+    issuer: str  # the one that must answer, see `is_issuer`
     issuer_required: bool  # the answer must contain ``iss``
 
 
 def new_request(
-    server: AuthorizationMetadata, *, client_id: str, redirect_uri: str, resource: str, scope: str | None
+    server: AuthorizationMetadata,
+    *,
+    client_id: str,
+    redirect_uri: str,
+    resource: str | None,
+    scope: str | None,
 ) -> AuthorizationRequest:
     if server.authorization_endpoint is None:
         raise AuthError(
@@ -72,12 +80,14 @@ def new_request(
         "state": state,
         "code_challenge": s256(verifier),
         "code_challenge_method": "S256",
-        "resource": resource,
     }
+    if resource is not None:
+        parameters["resource"] = resource
     if scope is not None:
         parameters["scope"] = scope
         if OFFLINE in scope.split():
             parameters["prompt"] = "consent"  # OpenID Connect Core §11: else no refresh token
+    parameters |= _OFFLINE_AT.get(server.issuer, {})
     parts = urlsplit(server.authorization_endpoint)
     # RFC 6749 §3.1: a query of the endpoint's URL must be kept; no parameter may be repeated.
     kept = [(name, value) for name, value in parse_qsl(parts.query, True) if name not in parameters]
@@ -87,7 +97,7 @@ def new_request(
         redirect_uri=redirect_uri,
         state=state,
         verifier=verifier,
-        issuer=server.issuer,
+        issuer=server.answers_as,
         issuer_required=server.sends_issuer,
     )
 
@@ -113,7 +123,7 @@ def read_redirect(request: AuthorizationRequest, url: str) -> str:
         raise _not_ours("The login that came back is not the one that was started (wrong state)")
     # RFC 9207 §2.4: compared as strings, without normalization, before the answer is used.
     issuer = answer.get("iss")
-    if issuer is not None and issuer != request.issuer:
+    if issuer is not None and not is_issuer(request.issuer, issuer):
         raise _not_ours("The login came back from another authorization server (wrong issuer)")
     if issuer is None and request.issuer_required:
         raise _not_ours("The login came back without saying from which authorization server (no issuer)")
@@ -123,7 +133,7 @@ def read_redirect(request: AuthorizationRequest, url: str) -> str:
         )
         raise AuthError(
             f"The authorization server refused the login: {refusal_text}",
-            fix="Log in again and consent, or ask whoever runs the server for access",
+            fix=fix_of(refusal_text) or "Log in again and consent, or ask whoever runs the server for access",
         )
     code = answer.get("code")
     if not code:

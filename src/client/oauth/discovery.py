@@ -14,16 +14,19 @@ from urllib.parse import urlsplit, urlunsplit
 
 from ...types.errors import AuthError, ProtocolError
 from ...types.texts import origin_and_path
-from ..network import origin_of
+from ..network import origin_of, with_tls
 from ..protocol.messages import decode
 from ..protocol.negotiation import ALL_VERSIONS
-from .guard import Guard
+from .guard import Fetched, Guard
 
 _logger = logging.getLogger(__name__)
 _HEADERS: Final = {"Accept": "application/json", "MCP-Protocol-Version": ALL_VERSIONS[-1]}
 _RESOURCE = "/.well-known/oauth-protected-resource"
 _OAUTH = "/.well-known/oauth-authorization-server"
 _OPENID = "/.well-known/openid-configuration"
+_ENDPOINTS: Final = ("authorization_endpoint", "token_endpoint", "registration_endpoint")
+_RESOURCE_IN_SCOPES: Final = "/oauth2/v2.0/token"
+_AUTHORITY: Final = 2  # scheme, nothing and host come before the path's segments
 OFFLINE = "offline_access"
 
 
@@ -39,31 +42,31 @@ class ResourceMetadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthorizationMetadata:
-    issuer: str
+    issuer: str  # to which credentials and logins belong
     authorization_endpoint: str | None
     token_endpoint: str | None
+    answers_as: str  # what ``iss`` of its redirects has to be, see `is_issuer`
     registration_endpoint: str | None = None  # RFC 7591
     scopes_supported: tuple[str, ...] | None = None
-    # None if the document has no list, which means no PKCE
-    code_challenge_methods: tuple[str, ...] | None = None
+    code_challenge_methods: tuple[str, ...] | None = None  # None if the document has no list
     token_auth_methods: tuple[str, ...] | None = None
     proof_algorithms: tuple[str, ...] | None = None  # of DPoP; None if the document has no list
     takes_metadata_client_ids: bool = False  # a client id may be the URL of a document (CIMD)
     sends_issuer: bool = False  # redirects carry ``iss`` (RFC 9207 §3)
-    is_assumed: bool = False  # there is no document; the endpoints are the defaults of revision 2025-03-26
 
     def require_pkce(self) -> None:
-        """Refuses a server that does not declare PKCE with ``S256``.
+        """Refuses a server whose list of PKCE methods has no ``S256``.
 
-        https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization#authorization-code-protection:
-        a client MUST refuse when ``code_challenge_methods_supported`` is absent.
+        Against https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization#authorization-code-protection
+        a server without any list is not refused: OpenID Connect Discovery has no such member, so that Entra
+        ID, Cognito and others leave it out although they check PKCE. It is sent to every server.
         """
-        if self.is_assumed or "S256" in (self.code_challenge_methods or ()):
+        if self.code_challenge_methods is None or "S256" in self.code_challenge_methods:
             return
         raise AuthError(
-            f"The authorization server {origin_and_path(self.issuer)} does not offer PKCE with S256, without "
-            "which a login can be stolen",
-            fix="Ask whoever runs it to turn PKCE on, or use a token or client credentials instead",
+            f"The authorization server {origin_and_path(self.issuer)} offers PKCE without S256, which guards "
+            "a login from being stolen",
+            fix="Ask whoever runs it to turn S256 on. To log in all the same, " + _name_it(self.issuer),
         )
 
 
@@ -90,15 +93,18 @@ def discover(
     """
     metadata = _resource_metadata(server_url, guard, metadata_url)
     if metadata is None:
-        server = _legacy_server(server_url, guard)
-        _require(server.issuer, (server.issuer,), issuer)
-        return Discovered(canonical_resource(server_url), None, server)
-    check_resource(metadata, server_url)
-    named = metadata.authorization_servers
+        # Revision 2025-03-26: the MCP server's origin is the authorization server.
+        assumed = assumed_metadata(server_url)
+        metadata = ResourceMetadata(canonical_resource(server_url), (assumed.issuer,))
+    else:
+        assumed = None
+        check_resource(metadata, server_url)
+    named = tuple(with_tls(each, server_url) for each in metadata.authorization_servers)
     # A grant that names issuers has a client only there, whatever the server lists first.
     preferred = (each for each in named if any(is_same_issuer(each, other) for other in known))
     chosen = _require(next(preferred, named[0]), named, issuer)
-    server = server_metadata(chosen, guard)
+    is_named = any(is_same_issuer(chosen, other) for other in (*known, *filter(None, (issuer,))))
+    server = server_metadata(chosen, guard, is_named=is_named, assumed=assumed)
     return Discovered(metadata.resource, metadata.scopes_supported, server, metadata.wants_proof)
 
 
@@ -122,56 +128,59 @@ def _require(first: str, named: tuple[str, ...], wanted: str | None) -> str:
 def _resource_metadata(server_url: str, guard: Guard, metadata_url: str | None) -> ResourceMetadata | None:
     """The first readable metadata document; None if there is none, as before revision 2025-06-18."""
     trouble: str | None = None
-    places = ([metadata_url] if metadata_url else []) + resource_metadata_urls(server_url)
+    places = resource_metadata_urls(server_url)
+    if metadata_url is not None:
+        # Some servers leave out their origin.
+        said = _beside(server_url, metadata_url) if metadata_url.startswith("/") else metadata_url
+        places.insert(0, with_tls(said, server_url))
     # The first readable document ends the search: the one at the root may be that of another resource on
     # the host.
     for url in dict.fromkeys(places):
-        status, document = _get(url, guard)
+        reply, document = _get(url, guard)
         try:
-            if status == 200:
-                return read_resource_metadata(document)
+            if document is not None:
+                return read_resource_metadata(document, server_url)
         except ValueError as error:
             trouble = trouble or f"{origin_and_path(url)} cannot be read: {error}"
-        if status == 429 or status >= 500:
-            trouble = f"{origin_and_path(url)} answers {status}"
+        if reply.is_outage:
+            trouble = f"{origin_and_path(url)} answers {reply.status}"
     if trouble is not None or metadata_url is not None:
         # The fallback for old servers would ask the wrong authorization server for a login.
         raise _unavailable("The server's protected resource metadata", trouble or "no document where it says")
     return None
 
 
-def server_metadata(issuer: str, guard: Guard) -> AuthorizationMetadata:
-    trouble = "no document in any of its places"
+def server_metadata(
+    issuer: str, guard: Guard, *, is_named: bool = False, assumed: AuthorizationMetadata | None = None
+) -> AuthorizationMetadata:
+    """The metadata of an authorization server, see `read_server_metadata`.
+
+    Without any document it is what was `assumed`, as in revision 2025-03-26.
+    """
+    what = f"The metadata of authorization server {origin_and_path(issuer)[:200]}"
+    trouble: str | None = None
+    similar: AuthorizationMetadata | None = None
     for url in server_metadata_urls(issuer):
-        status, document = _get(url, guard)
+        reply, document = _get(url, guard)
         # Not on to the next place: while one is out of order,
         # another document there could name a foreign server.
-        if status == 429 or status >= 500:
-            trouble = f"{origin_and_path(url)} answers {status}"
-            break
-        if status == 200:
-            try:
-                return _checked(read_server_metadata(document, issuer=issuer), guard)
-            except ValueError as error:
-                trouble = f"{origin_and_path(url)} cannot be read: {error}"
-    raise _unavailable(f"The metadata of authorization server {origin_and_path(issuer)[:200]}", trouble)
-
-
-def _legacy_server(server_url: str, guard: Guard) -> AuthorizationMetadata:
-    """Revision 2025-03-26: the MCP server's origin is the authorization server, with or without metadata."""
-    assumed = assumed_metadata(server_url)
-    url = server_metadata_urls(assumed.issuer)[0]
-    status, document = _get(url, guard)
-    if status == 429 or status >= 500:
-        raise _unavailable(
-            "The server's authorization server metadata", f"{origin_and_path(url)} answers {status}"
-        )
-    if status == 200:
+        if reply.is_outage:
+            raise _unavailable(what, f"{origin_and_path(url)} answers {reply.status}")
+        if document is None:
+            continue
         try:
-            return _checked(read_server_metadata(document, issuer=assumed.issuer), guard)
+            found = _checked(read_server_metadata(document, issuer=issuer, is_named=is_named), guard)
         except ValueError as error:
-            raise _unavailable("The server's authorization server metadata", str(error)) from None
-    return _checked(assumed, guard)
+            trouble = f"{origin_and_path(url)} cannot be read: {error}"
+            continue
+        if is_same_issuer(with_tls(_object(document)["issuer"], issuer), issuer):
+            return found
+        similar = similar or found  # the document of this very issuer may be in the next place
+    if similar is not None:
+        return similar
+    if trouble is None and assumed is not None:
+        return _checked(assumed, guard)
+    raise _unavailable(what, trouble or "no document in any of its places")
 
 
 def _checked(server: AuthorizationMetadata, guard: Guard) -> AuthorizationMetadata:
@@ -182,16 +191,16 @@ def _checked(server: AuthorizationMetadata, guard: Guard) -> AuthorizationMetada
     return server
 
 
-def _get(url: str, guard: Guard) -> tuple[int, Any]:
-    """Fetches a document: status and parsed body. A 2xx that is not JSON counts as no document."""
-    reply = guard.fetch("GET", url, headers=_HEADERS, confidential=False)
+def _get(url: str, guard: Guard) -> tuple[Fetched, Any]:
+    """Fetches a document: the reply and its JSON. A page that is no JSON counts as no document, None."""
+    reply = guard.persist(lambda: guard.fetch("GET", url, headers=_HEADERS, confidential=False))
     _logger.debug("GET %s: %d, %d bytes", origin_and_path(url), reply.status, len(reply.body))
     if reply.status != 200:
-        return reply.status, None
+        return reply, None
     try:
-        return 200, decode(reply.body)
+        return reply, decode(reply.body)
     except ProtocolError:
-        return 200, None
+        return reply, None
 
 
 def _unavailable(what: str, why: str) -> AuthError:
@@ -218,20 +227,37 @@ def server_metadata_urls(issuer: str) -> list[str]:
     """The possible URLs of authorization server metadata, in the order of the specification.
 
     If the issuer has a path, the root is left out, as another tenant may be there (RFC 8414 §3.1, OpenID
-    Connect Discovery 1.0 §4).
+    Connect Discovery 1.0 §4). The last one is in no specification, but is where Atlassian has it, for one.
     """
     path = urlsplit(issuer).path.rstrip("/")
-    paths = [_OAUTH + path, _OPENID + path, path + _OPENID] if path else [_OAUTH, _OPENID]
+    paths = [_OAUTH + path, _OPENID + path, path + _OPENID, path + _OAUTH] if path else [_OAUTH, _OPENID]
     return [_beside(issuer, each) for each in paths]
 
 
 def is_same_issuer(first: str, second: str) -> bool:
-    """Returns whether two identifiers name the same issuer: equal, except for one slash at the end.
+    """Returns whether two identifiers name the same issuer: they lead to the same metadata.
 
-    Many MCP servers add the slash (pydantic does) or leave it out. Both identifiers lead to the same
-    metadata, whose URL is made without the slash (RFC 8414 §3.1).
+    One slash at the end makes no difference, which many MCP servers add (pydantic does) or leave out, nor do
+    the case of the host and the usual port (RFC 3986 §6.2).
     """
-    return first.removesuffix("/") == second.removesuffix("/")
+
+    def rest(url: str) -> str:
+        return urlunsplit(urlsplit(url)._replace(scheme="", netloc="")).removesuffix("/")
+
+    origin = origin_of(first)
+    return first == second or (origin != "" and origin == origin_of(second) and rest(first) == rest(second))
+
+
+def is_issuer(stated: str, issuer: str) -> bool:
+    """Returns whether an issuer is the stated one, whose segments in braces stand for any.
+
+    Entra ID has one document for all tenants, with the issuer ``https://login.microsoftonline.com/{tenantid}/v2.0``.
+    """
+    theirs, ours = stated.split("/"), issuer.split("/")
+    return len(theirs) == len(ours) and all(
+        each == other or (number > _AUTHORITY and each.startswith("{") and each.endswith("}") and other != "")
+        for number, (each, other) in enumerate(zip(theirs, ours, strict=True))
+    )
 
 
 def assumed_metadata(server_url: str) -> AuthorizationMetadata:
@@ -242,20 +268,23 @@ def assumed_metadata(server_url: str) -> AuthorizationMetadata:
     origin = _beside(server_url, "")
     return AuthorizationMetadata(
         issuer=origin,
+        answers_as=origin,
         authorization_endpoint=origin + "/authorize",
         token_endpoint=origin + "/token",
         registration_endpoint=origin + "/register",
-        is_assumed=True,
     )
 
 
-def read_resource_metadata(document: object) -> ResourceMetadata:
-    """Raises `ValueError` if it is no object, or lacks ``resource`` or ``authorization_servers``."""
+def read_resource_metadata(document: object, server_url: str) -> ResourceMetadata:
+    """Raises `ValueError` if it is no object, or lacks ``authorization_servers``.
+
+    Without ``resource`` it is about this very server, as no other one can be meant.
+    """
     fields = _object(document)
-    resource = _text(fields, "resource")
+    resource = _text(fields, "resource") or canonical_resource(server_url)
     servers = _texts(fields, "authorization_servers")
-    if resource is None or not servers:
-        raise ValueError("resource or authorization_servers is missing")
+    if not servers:
+        raise ValueError("authorization_servers is missing")
     wants_proof = fields.get("dpop_bound_access_tokens_required") is True
     return ResourceMetadata(resource, servers, _texts(fields, "scopes_supported"), wants_proof)
 
@@ -266,9 +295,10 @@ def check_resource(metadata: ResourceMetadata, server_url: str) -> None:
     RFC 9728 §3.3. The identifier must cover the server's URL: same origin, and a path that is a prefix in
     whole segments.
     """
-    ours, theirs = urlsplit(canonical_resource(server_url)), urlsplit(metadata.resource)
+    resource = with_tls(metadata.resource, server_url)
+    ours, theirs = urlsplit(canonical_resource(server_url)), urlsplit(resource)
     prefix = theirs.path.rstrip("/")
-    covers = origin_of(metadata.resource) == origin_of(server_url) and (
+    covers = origin_of(resource) == origin_of(server_url) and (
         ours.path == prefix or ours.path.startswith(prefix + "/")
     )
     if not covers or theirs.fragment:
@@ -279,34 +309,63 @@ def check_resource(metadata: ResourceMetadata, server_url: str) -> None:
         )
 
 
-def read_server_metadata(document: object, *, issuer: str) -> AuthorizationMetadata:
-    """Reads an authorization server metadata document and checks that it is this issuer's.
+def read_server_metadata(document: object, *, issuer: str, is_named: bool = False) -> AuthorizationMetadata:
+    """Reads an authorization server metadata document and checks that it is this issuer's (RFC 8414 §3.3).
 
     Raises `ValueError` if it is no object, or lacks ``issuer`` or ``token_endpoint``, and `AuthError` if
-    ``issuer`` differs (RFC 8414 §3.3) by more than a slash at the end.
+    ``issuer`` is another one.
     """
     fields = _object(document)
     stated = _text(fields, "issuer")
     if stated is None or _text(fields, "token_endpoint") is None:
         raise ValueError("issuer or token_endpoint is missing")
-    if not is_same_issuer(stated, issuer):
-        raise AuthError(
-            f"The metadata of authorization server {origin_and_path(issuer)} names another issuer "
-            f"({origin_and_path(stated)[:200]})",
-            fix="This can be an attack, so no login was started. Ask whoever runs the server",
-        )
+    sends_issuer = fields.get("authorization_response_iss_parameter_supported") is True
+    endpoints = {name: (url := _text(fields, name)) and with_tls(url, issuer) for name in _ENDPOINTS}
+    known_as, answers_as = _identity(issuer, stated, sends_issuer=sends_issuer, is_named=is_named)
     return AuthorizationMetadata(
-        issuer=stated,
-        authorization_endpoint=_text(fields, "authorization_endpoint"),
-        token_endpoint=_text(fields, "token_endpoint"),
-        registration_endpoint=_text(fields, "registration_endpoint"),
+        issuer=known_as,
+        answers_as=answers_as,
+        authorization_endpoint=endpoints["authorization_endpoint"],
+        token_endpoint=endpoints["token_endpoint"],
+        registration_endpoint=endpoints["registration_endpoint"],
         scopes_supported=_texts(fields, "scopes_supported"),
         code_challenge_methods=_texts(fields, "code_challenge_methods_supported"),
         token_auth_methods=_texts(fields, "token_endpoint_auth_methods_supported"),
         proof_algorithms=_texts(fields, "dpop_signing_alg_values_supported"),
         takes_metadata_client_ids=fields.get("client_id_metadata_document_supported") is True,
-        sends_issuer=fields.get("authorization_response_iss_parameter_supported") is True,
+        sends_issuer=sends_issuer,
     )
+
+
+def _identity(issuer: str, stated: str, *, sends_issuer: bool, is_named: bool) -> tuple[str, str]:
+    """The issuer to which credentials belong, and the one that its redirects have to name, if any.
+
+    What a document states is believed only about itself: else a hostile server could state a good one, and
+    get the codes that the good one gives (RFC 9207 §1). So they belong to the issuer that was asked, and:
+
+    - a difference in spelling is none;
+    - a document for all tenants states all of them;
+    - one of the same origin is of the same server, such as Atlassian's, which drops the path. Its redirects
+      must not name another issuer, so that it is refused if it says that they do;
+    - what a person has named (``--issuer``) is taken as it is.
+    """
+    if is_same_issuer(with_tls(stated, issuer), issuer):
+        return with_tls(stated, issuer), stated
+    if is_named or is_issuer(stated, issuer):
+        return issuer, stated
+    if origin_of(stated) == origin_of(issuer) and not sends_issuer:
+        return issuer, issuer
+    raise AuthError(
+        f"The metadata of authorization server {origin_and_path(issuer)} names another issuer "
+        f"({origin_and_path(stated)[:200]})",
+        fix="No login was started, as one server can pose as another in this way. If whoever runs it says "
+        "that both are the same, " + _name_it(issuer),
+    )
+
+
+def _name_it(issuer: str) -> str:
+    """The setting that says: this authorization server is meant, as it is."""
+    return f"name it: --issuer '{origin_and_path(issuer)[:200]}' (in nodes 'Issuer', in Python issuer=)"
 
 
 def _beside(url: str, path: str) -> str:
@@ -327,7 +386,10 @@ def _text(fields: dict[str, Any], key: str) -> str | None:
 
 
 def _texts(fields: dict[str, Any], key: str) -> tuple[str, ...] | None:
+    """The texts of a list; some servers write one text, separated by blanks like scopes."""
     value = fields.get(key)
+    if isinstance(value, str):
+        return tuple(value.split())
     if not isinstance(value, list):
         return None
     return tuple(item for item in cast("list[Any]", value) if isinstance(item, str) and item)
@@ -356,10 +418,35 @@ def with_offline(scope: str | None, server_scopes: Iterable[str] | None, *, refr
     https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#refresh-tokens
     """
     # The MCP server may list it although its authorization server refuses the whole request because of it.
-    scopes = [each for each in (scope or "").split() if each != OFFLINE]
+    scopes = without_offline(scope).split()
     if scopes and refreshable and OFFLINE in (server_scopes or ()):
         scopes.append(OFFLINE)
     return " ".join(dict.fromkeys(scopes)) or None
+
+
+def without_offline(scope: str | None) -> str:
+    return " ".join(each for each in (scope or "").split() if each != OFFLINE)
+
+
+def granted(asked: str | None, given: str | None) -> str | None:
+    """The scopes to ask for at a refresh: no more than were granted, as far as the server said (RFC 6749 §6).
+
+    Entra ID wants them, and would else give a token for another resource. ``offline_access`` is granted
+    without a word.
+    """
+    have = [OFFLINE, *(given or asked or "").split()]
+    return " ".join(each for each in (asked or "").split() if each in have) or None
+
+
+def resource_for(discovered: Discovered, scope: str | None, *, chosen: str | None) -> str | None:
+    """The resource indicator of token requests (RFC 8707), which keeps a token from use at other servers.
+
+    None at version 2 of Entra ID's endpoints, where scopes name the resource and another indicator is
+    refused, if a person has chosen the scopes. Those that the MCP server names could be those of another.
+    """
+    names_resource = (discovered.server.token_endpoint or "").endswith(_RESOURCE_IN_SCOPES)
+    wanted = without_offline(scope)
+    return None if names_resource and wanted and covers(chosen, wanted) else discovered.resource
 
 
 def union(*scopes: str | None) -> str | None:

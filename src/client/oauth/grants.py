@@ -1,7 +1,6 @@
 """The two grants, a person logs in or a program does, and their requests for tokens and registration.
 
-OAuth 2.1 §3.2, RFC 7591, RFC 7523 §2.2. Tolerates harmless deviations (201, numbers as text), but is strict
-with secrets: only one authentication method is used, one that the server offers.
+OAuth 2.1 §3.2, RFC 7591, RFC 7523 §2.2. Strict with secrets: they go to one server, in a way that it offers.
 """
 
 import base64
@@ -10,15 +9,13 @@ import secrets
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final, Protocol, cast
+from typing import Any, ClassVar, Final, Protocol
 from urllib.parse import quote, urlencode
 
-from ...types.errors import AuthError, ProtocolError, SettingInvalid
-from ...types.secret_rules import KnownSecrets
-from ...types.texts import in_one_line, origin_and_path
-from ..authorization import BearerAuth
+from ...types.errors import AuthError, MCPError, SettingInvalid
+from ...types.texts import origin_and_path
 from ..clock import IsCanceled
-from ..protocol.messages import decode
+from .answers import UNKNOWN_CLIENT, GrantRefused, error_code, failure, read_answer, tokens_from
 from .browser_login import new_request, read_redirect
 from .discovery import AuthorizationMetadata, Discovered
 from .dpop import WANTS_NONCE, ProofKey, signing_library
@@ -31,11 +28,12 @@ from .logins import (
     TokenStore,
     client_from_text,
     client_to_text,
-    lifetime,
 )
 
 JWT_BEARER: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 _ASSERTION_SECONDS: Final = 300
+# An assertion is good for one request.
+_REPEATABLE: Final = frozenset({"authorization_code", "client_credentials", "refresh_token"})
 _SECRET_FIELDS: Final = (
     *("assertion", "client_assertion", "client_secret", "code", "code_verifier", "refresh_token"),
     "subject_token",
@@ -65,6 +63,7 @@ class Situation:
     store: TokenStore
     pinned: bool  # the person has named this issuer
     previous_issuer: str | None  # the issuer of the last login
+    resource: str | None  # for token requests, see `discovery.resource_for`
     proof_key: ProofKey | None = None  # that the tokens are to be bound to
 
     def may_use(self, client: RegisteredClient) -> bool:
@@ -139,7 +138,7 @@ class ClientCredentials:
                 "The server has moved to another authorization server, where this client is not known",
                 fix=f"Register a client at {origin_and_path(situation.found.server.issuer)}",
             )
-        fields = {"grant_type": "client_credentials", "scope": scope, "resource": situation.found.resource}
+        fields = {"grant_type": "client_credentials", "scope": scope, "resource": situation.resource}
         return self.client, situation.tokens(self.client, fields)
 
 
@@ -177,20 +176,29 @@ class AuthorizationCode:
                 fix=f"Run: knime-mcp login {server}{wanted}",
             )
         server = situation.found.server
-        server.require_pkce()  # first, as registering a client would be useless otherwise
+        if not situation.pinned:
+            server.require_pkce()  # first, as registering a client would be useless otherwise
         client, redirect_uri = self._client(situation, self.user_agent, scope)
-        resource = situation.found.resource
         request = new_request(
-            server, client_id=client.client_id, redirect_uri=redirect_uri, resource=resource, scope=scope
+            server,
+            client_id=client.client_id,
+            redirect_uri=redirect_uri,
+            resource=situation.resource,
+            scope=scope,
         )
         situation.guard.check(request.url)
-        code = read_redirect(request, self.user_agent.authorize(request.url, situation.guard.is_canceled))
+        try:
+            code = read_redirect(request, self.user_agent.authorize(request.url, situation.guard.is_canceled))
+        except MCPError:
+            # A server that has forgotten the client says so on its page only, and nobody comes back from it.
+            situation.store.delete(client_key(server.issuer))
+            raise
         fields = {
             "grant_type": "authorization_code",
             "code": code,
             "redirect_uri": redirect_uri,
             "code_verifier": request.verifier,
-            "resource": resource,
+            "resource": situation.resource,
         }
         return client, situation.tokens(client, fields)
 
@@ -232,16 +240,6 @@ def client_key(issuer: str) -> str:
     return f"client {issuer}"
 
 
-class GrantRefused(AuthError):  # noqa: N818 - as in types.errors
-    """A refusal by the authorization server; ``error`` is its code, such as ``invalid_grant``."""
-
-    CODE = "KMCP-LOGIN-REFUSED"
-
-    def __init__(self, what: str, *, error: str, fix: str) -> None:
-        super().__init__(what, fix=fix)
-        self.error = error
-
-
 def request_tokens(
     guard: Guard,
     server: AuthorizationMetadata,
@@ -251,7 +249,8 @@ def request_tokens(
     proof_key: ProofKey | None = None,
 ) -> Tokens:
     """Gets tokens, which are bound to the key if there is one and the server does that."""
-    return _tokens(token_request(guard, server, client, fields, proof_key=proof_key), server, proof_key)
+    answer = token_request(guard, server, client, fields, proof_key=proof_key)
+    return tokens_from(answer, server.issuer, proof_key)
 
 
 def token_request(
@@ -265,31 +264,43 @@ def token_request(
     """Sends a token request, without fields that are None; the answer has an ``access_token``.
 
     A server that refuses raises `GrantRefused`. One that wants a nonce in the proof gets it in a second
-    request (RFC 9449 §8).
+    request (RFC 9449 §8), and one that is in trouble for a moment is asked again.
     """
     assert server.token_endpoint is not None
-    body = {name: value for name, value in fields.items() if value is not None}
-    headers = {"Accept": "application/json", "Content-Type": "application/x-www-form-urlencoded"}
-    _authenticate(client, server, headers, body)
-    # Some servers quote the request in their error description, which ends up in logs and tables.
-    hidden = [value for name in _SECRET_FIELDS if (value := body.get(name))] + [client.secret or ""]
-    data, nonce = urlencode(body).encode(), None
-    while True:
+    endpoint = server.token_endpoint
+    given = {name: value for name, value in fields.items() if value is not None}
+    methods = auth_methods(client, server)
+    hidden = [value for name in _SECRET_FIELDS if (value := given.get(name))] + [client.secret or ""]
+    nonce: str | None = None
+
+    def send() -> Fetched:
+        # Made anew for each attempt, as proofs and assertions are good for one.
+        headers = {"Accept": "application/json", "Content-Type": "application/x-www-form-urlencoded"}
+        body = dict(given)
+        _authenticate(client, server, methods[0], headers, body)
         if proof_key is not None:
-            headers["DPoP"] = proof_key.proof("POST", server.token_endpoint, nonce=nonce)
-        reply = guard.fetch("POST", server.token_endpoint, headers=headers, body=data)
-        answer = _object(reply, "token endpoint", server)
-        if 200 <= reply.status < 300 and "access_token" in answer:
+            headers["DPoP"] = proof_key.proof("POST", endpoint, nonce=nonce)
+        return guard.fetch("POST", endpoint, headers=headers, body=urlencode(body).encode())
+
+    while True:
+        reply = guard.persist(send) if given["grant_type"] in _REPEATABLE else send()
+        answer = read_answer(reply.body)
+        if 200 <= reply.status < 300 and answer.get("access_token") is not None:
             return answer
-        if proof_key is None or nonce or answer.get("error") != WANTS_NONCE or not reply.nonce:
-            raise _refused(reply, answer, server, hidden)
-        nonce = reply.nonce
+        code = error_code(answer)
+        if code == WANTS_NONCE and proof_key is not None and nonce is None and reply.nonce:
+            nonce = reply.nonce
+        elif code in UNKNOWN_CLIENT and len(methods) > 1:
+            methods = methods[1:]
+        else:
+            raise failure(reply, answer, "token endpoint", server.issuer, hidden)
 
 
-def choose_method(client: RegisteredClient, server: AuthorizationMetadata) -> AuthMethod:
+def auth_methods(client: RegisteredClient, server: AuthorizationMetadata) -> tuple[AuthMethod, ...]:
     """The client authentication method: the registered one, else the best that the server offers.
 
-    A server without a list of methods offers ``client_secret_basic`` (RFC 8414 §2).
+    For a secret at a server without a list, both ways: Basic is its default (RFC 8414 §2), but GitHub, for
+    one, takes the secret in the body alone.
     """
     offered = server.token_auth_methods
     if client.private_key is not None:
@@ -299,27 +310,31 @@ def choose_method(client: RegisteredClient, server: AuthorizationMetadata) -> Au
     else:
         possible = ("none",)
     if client.method is not None and client.method in possible:
-        return client.method
+        return (client.method,)
+    # A public client has nothing to choose from, and a private key is no server's default.
+    if offered is None or possible == ("none",):
+        return possible
     for method in possible:
-        # A server without a list gets the first possible method: a private key is no server's default.
-        if offered is None or method in offered:
-            return method
-    if possible == ("none",) and client.method is None:
-        return "none"
+        if method in offered:
+            return (method,)
     raise AuthError(
-        f"The authorization server {origin_and_path(server.issuer)} takes {', '.join(offered or ())[:200]}, "
+        f"The authorization server {origin_and_path(server.issuer)} takes {', '.join(offered)[:200]}, "
         f"this client has {' or '.join(possible)}",
         fix="Register the client there with a way that both sides know",
     )
 
 
 def _authenticate(
-    client: RegisteredClient, server: AuthorizationMetadata, headers: dict[str, str], body: dict[str, str]
+    client: RegisteredClient,
+    server: AuthorizationMetadata,
+    method: AuthMethod,
+    headers: dict[str, str],
+    body: dict[str, str],
 ) -> None:
     # With Basic the id in the body is superfluous, but servers of the official Python SDK require it.
     if client.client_id:  # a workload needs none
         body["client_id"] = client.client_id
-    match choose_method(client, server):
+    match method:
         case "client_secret_basic":
             # OAuth 2.1 §2.4.1: both parts are form-encoded before they are joined.
             pair = f"{quote(client.client_id, safe='')}:{quote(client.secret or '', safe='')}"
@@ -363,52 +378,12 @@ def _assertion(client: RegisteredClient, server: AuthorizationMetadata) -> str:
         ) from None
 
 
-def _tokens(answer: Mapping[str, Any], server: AuthorizationMetadata, proof_key: ProofKey | None) -> Tokens:
-    token, kind = answer["access_token"], answer.get("token_type", "Bearer")
-    # RFC 6749 §5.1: case-insensitive, and many servers write `bearer`.
-    kind = kind.lower() if isinstance(kind, str) else ""
-    is_bound = kind == "dpop" and proof_key is not None
-    if not isinstance(token, str) or not (is_bound or kind == "bearer"):
-        raise AuthError(
-            f"The authorization server {origin_and_path(server.issuer)} gave no Bearer token",
-            fix="This client speaks no other kind; ask whoever runs it",
-        )
-    try:
-        # Checked here, where the server that made it can still be named.
-        BearerAuth(token)
-    except SettingInvalid:
-        raise AuthError(
-            f"The authorization server {origin_and_path(server.issuer)} gave a token that cannot be sent",
-            fix="Ask whoever runs it",
-        ) from None
-    refresh, scope = answer.get("refresh_token"), answer.get("scope")
-    expires_at, renew_at = lifetime(_seconds(answer.get("expires_in")))
-    return Tokens(
-        access_token=token,
-        refresh_token=refresh if isinstance(refresh, str) and refresh else None,
-        expires_at=expires_at,
-        renew_at=renew_at,
-        scope=scope if isinstance(scope, str) and scope else None,
-        proof_key=proof_key.pem if is_bound and proof_key is not None else None,
-    )
-
-
-def _seconds(value: object) -> float | None:
-    if isinstance(value, str):
-        try:
-            value = float(value)
-        except ValueError:
-            return None
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return float(value) if 0 <= value < 1e10 else None  # also refuses NaN
-
-
 def register(
     guard: Guard, server: AuthorizationMetadata, *, redirect_uri: str, scope: str | None
 ) -> RegisteredClient:
     """Registers a client (RFC 7591; deprecated since 2026-07-28, but most servers offer only this)."""
     assert server.registration_endpoint is not None
+    endpoint = server.registration_endpoint
     offered = server.token_auth_methods or ("client_secret_basic",)
     methods: tuple[AuthMethod, ...] = ("none", "client_secret_basic", "client_secret_post")
     # A public client first: a secret of a program that everybody can install is none.
@@ -425,59 +400,38 @@ def register(
     }
     if scope is not None:
         wanted["scope"] = scope
-    while True:
-        reply = guard.fetch(
+
+    def send() -> Fetched:
+        return guard.fetch(
             "POST",
-            server.registration_endpoint,
+            endpoint,
             headers={"Accept": "application/json", "Content-Type": "application/json"},
             body=json.dumps(wanted).encode(),
         )
-        answer = _object(reply, "registration endpoint", server)
-        if answer.get("error") != "invalid_client_metadata" or wanted.pop("scope", None) is None:
+
+    while True:
+        reply = guard.persist(send)
+        answer = read_answer(reply.body)
+        if error_code(answer) != "invalid_client_metadata" or wanted.pop("scope", None) is None:
             break  # some servers register only their own scopes, but also grant those of a resource
-    if not 200 <= reply.status < 300 or not isinstance(answer.get("client_id"), str):
-        raise _refused(reply, answer, server, [])
-    secret = answer.get("client_secret")
+    client_id, secret = answer.get("client_id"), answer.get("client_secret") or None
+    if not 200 <= reply.status < 300 or not isinstance(client_id, str | int):
+        raise failure(reply, answer, "registration endpoint", server.issuer, [])
     # RFC 7591 §3.2.1: the registered method counts, not the requested one.
-    registered = answer.get("token_endpoint_auth_method", method)
-    if registered not in methods or (registered != "none" and not isinstance(secret, str)):
+    registered = answer.get("token_endpoint_auth_method")
+    if registered and registered not in methods:
         raise AuthError(
             f"The authorization server {origin_and_path(server.issuer)} registered this client with a way "
-            "to log in that it does not have",
+            f"to log in that it does not have ({str(registered)[:80]})",
             fix="Register a client there yourself and give its id",
         )
+    if not isinstance(secret, str):
+        registered = "none"  # whatever the answer says, there is nothing to log in with
+    elif not registered:  # Slack's is null, others' is empty or left out
+        registered = next((each for each in methods[1:] if each in offered), "none")
     return RegisteredClient(
-        client_id=answer["client_id"],
-        secret=secret if isinstance(secret, str) and registered != "none" else None,
+        client_id=str(client_id),
+        secret=secret if registered != "none" else None,
         method=registered,
         redirect_uri=redirect_uri,
-    )
-
-
-def _object(reply: Fetched, what: str, server: AuthorizationMetadata) -> dict[str, Any]:
-    try:
-        value = decode(reply.body)
-    except ProtocolError:
-        value = None
-    if isinstance(value, dict):
-        return cast("dict[str, Any]", value)
-    raise AuthError(
-        f"The {what} of {origin_and_path(server.issuer)} answered {reply.status} without a JSON object",
-        fix="Ask whoever runs the authorization server",
-    )
-
-
-def _refused(
-    reply: Fetched, answer: Mapping[str, Any], server: AuthorizationMetadata, hidden: list[str]
-) -> GrantRefused:
-    error = str(answer.get("error") or reply.status)
-    description = answer.get("error_description")
-    message = f"{error}: {description}" if isinstance(description, str) and description else error
-    message = KnownSecrets(hidden).in_foreign(message, lambda _: "[secret]")
-    return GrantRefused(
-        f"The authorization server {origin_and_path(server.issuer)} refused: {in_one_line(message, 200)}",
-        error=error,
-        fix="Check client id, secret and scope, or log in again"
-        if error in {"invalid_client", "invalid_grant", "unauthorized_client", "invalid_scope"}
-        else "Ask whoever runs the authorization server",
     )

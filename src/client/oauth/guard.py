@@ -8,7 +8,7 @@ https://modelcontextprotocol.io/docs/2025-11-25/tutorials/security/security_best
 """
 
 import ipaddress
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
@@ -18,14 +18,16 @@ import httpx
 
 from ...types.errors import ConnectError, ResultTooLarge
 from ...types.texts import origin_and_path
-from ..clock import IsCanceled, Wait
+from ..clock import IsCanceled, Wait, backoff
 from ..limits import Limits, Timeouts
 from ..network import Dialer, NetworkSettings, is_ip, is_loopback_host, is_usable, look_up, origin_of
+from ..refusals import parse_retry_after
 from ..transports.base import Delivery
 from ..transports.http_channel import HttpChannel
 
 BODY_BYTES: Final = 64 * 1024
 GUARD_TIMEOUTS: Final = Timeouts(connect=10, idle=15, total=30)
+_ATTEMPTS: Final = 3
 
 _IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 # Metadata services of clouds, which give out the machine's credentials and are never a legitimate target.
@@ -93,6 +95,12 @@ class Fetched:
     status: int
     body: bytes = field(repr=False)
     nonce: str | None = None  # that the next proof must hold (RFC 9449 §8)
+    retry_after: float | None = None  # seconds
+
+    @property
+    def is_outage(self) -> bool:
+        """True if the server, or a gateway before it, is in trouble, whatever the body says."""
+        return self.status in {408, 429} or self.status >= 500
 
 
 class Guard:
@@ -169,7 +177,8 @@ class Guard:
                 self._check_before_proxy(url, wait)
             # `exchange` and not `send`, which would follow redirects to addresses that nobody has checked.
             reply = channel.exchange(method, url, headers.items(), body, wait, Delivery())
-            return Fetched(reply.status, reply.read(), reply.headers.get("dpop-nonce"))
+            retry_after = parse_retry_after(reply.headers.get("retry-after"))
+            return Fetched(reply.status, reply.read(), reply.headers.get("dpop-nonce"), retry_after)
         except ResultTooLarge:
             raise ConnectError(
                 f"The reply of {origin_and_path(url)} is larger than {BODY_BYTES // 1024} KiB",
@@ -178,6 +187,17 @@ class Guard:
             ) from None
         finally:
             channel.close()
+
+    def persist(self, send: Callable[[], Fetched]) -> Fetched:
+        """Sends again while the server is in trouble, within the clocks and a few attempts."""
+        wait = Wait(self._timeouts, is_canceled=self.is_canceled)
+        for attempt in range(1, _ATTEMPTS):
+            reply = send()
+            pause = backoff(attempt, reply.retry_after)
+            if not reply.is_outage or not wait.allows(pause):
+                return reply
+            wait.sleep(pause)
+        return send()
 
     def _channel(self, url: str) -> HttpChannel:
         """A channel for one exchange, without login and custom headers, to checked addresses only."""

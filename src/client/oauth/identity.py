@@ -23,9 +23,10 @@ from ...types.texts import in_one_line, origin_and_path
 from ..authorization import IDENTITY_VARIABLE as VARIABLE
 from ..network import NetworkSettings
 from ..protocol.messages import decode
+from .answers import GrantRefused
 from .discovery import is_same_issuer, server_metadata
 from .dpop import ALGORITHM, signing_library
-from .grants import GrantRefused, Situation, token_request
+from .grants import Situation, token_request
 from .logins import GrantName, RegisteredClient, Tokens
 from .oauth import OAuth
 
@@ -92,7 +93,7 @@ class IdentityAssertion:
             "grant_type": JWT_BEARER,
             "assertion": assertion,
             "scope": scope,
-            "resource": situation.found.resource,
+            "resource": situation.resource,
         }
         try:
             return client, situation.tokens(client, fields)
@@ -112,7 +113,7 @@ class IdentityAssertion:
             "subject_token": token,
             "subject_token_type": _TYPE + provider.token_type,
         }
-        server = server_metadata(provider.issuer, situation.guard)
+        server = server_metadata(provider.issuer, situation.guard, is_named=True)
         try:
             answer = token_request(situation.guard, server, provider.client, fields)
         except GrantRefused as refusal:

@@ -72,7 +72,7 @@ class Login:
     """A login at one issuer for one MCP server."""
 
     issuer: str
-    resource: str
+    resource: str  # that the token is for; empty if its scopes name it
     client: RegisteredClient  # never used with another issuer
     tokens: Tokens
     scope: str | None = None  # all scopes that were asked for so far

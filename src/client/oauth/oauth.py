@@ -7,12 +7,12 @@ failure of the MCP server.
 import dataclasses
 import hashlib
 import logging
-import math
 import threading
 import time
 import weakref
 from collections.abc import Generator
 from contextlib import contextmanager
+from functools import partial
 from typing import Final
 
 from ...types.errors import AuthError, ConnectError, ProtocolError, SettingInvalid, TimedOut
@@ -22,12 +22,22 @@ from ..limits import Timeouts
 from ..network import NetworkSettings, checked_url
 from ..refusals import BearerChallenge
 from . import dpop
-from .discovery import Discovered, canonical_resource, choose_scope, covers, discover, union, with_offline
+from .answers import UNKNOWN_CLIENT, GrantRefused
+from .discovery import (
+    Discovered,
+    canonical_resource,
+    choose_scope,
+    covers,
+    discover,
+    granted,
+    resource_for,
+    union,
+    with_offline,
+)
 from .grants import (
     AuthorizationCode,
     ClientCredentials,
     Grant,
-    GrantRefused,
     Situation,
     client_key,
     request_tokens,
@@ -40,7 +50,6 @@ _MOST_LOGINS: Final = 3
 _WINDOW_SECONDS: Final = 600.0
 _LONGEST_LOGIN: Final = Timeouts(idle=900, total=900)
 _PAUSE_AFTER_FAILURE: Final = 30.0  # between attempts to renew a token that still holds
-_EARLIEST_REFRESH: Final = 60.0  # a token that is refused sooner is not renewed once more
 _MOST_SECRETS: Final = 64
 _REFUSAL_SECONDS: Final = 5.0  # for which a refusal is told again, so that a batch does not ask per row
 
@@ -56,6 +65,7 @@ class _ThreadState(threading.local):
     """The tokens that a thread sent last, the nonce of their proof, and its check of the cancel button."""
 
     tokens: Tokens | None = None
+    uses: int | None = None  # requests since the tokens were renewed because of a refusal; None if never
     nonce: str | None = None
     is_canceled: IsCanceled | None = None
 
@@ -101,10 +111,8 @@ class OAuth:
         self._found: Discovered | None = None
         self._thread_state = _ThreadState()
         self._logins: list[float] = []
-        self._refreshed: tuple[str, float] | None = None
         self._refusal: tuple[str | None, int, GrantRefused, float] | None = None
         self._pause_until = 0.0
-        self._asked_for = BearerChallenge()  # the server's last challenge
         self._nonce: str | None = None  # the server's, for proofs
         self._seen_secrets: list[str] = []  # of logins; the last ones
         flight = (self._store.identity, canonical_resource(server_url), grant.client_id)
@@ -143,6 +151,8 @@ class OAuth:
         if login is not None and login.tokens.is_due and time.monotonic() >= self._pause_until:
             login = self._renew_early(login)
         tokens = self._thread_state.tokens = login.tokens if login is not None else None
+        if self._thread_state.uses is not None:
+            self._thread_state.uses += 1
         return {"Authorization": f"{_scheme(tokens)} {tokens.access_token}"} if tokens is not None else {}
 
     def proof(self, method: str, url: str, body: bytes | None, /) -> dict[str, str]:
@@ -176,20 +186,20 @@ class OAuth:
             return self._nonce != self._thread_state.nonce
         tokens = self._thread_state.tokens
         sent = tokens.access_token if tokens is not None else None
-        self._asked_for = bearer
         with self._exclusive():
             # From the store, which other processes share: a refresh token can often be used once only.
             login = self._login = self._load() or self._login
-            if login is not None and login.tokens.access_token != sent and not login.tokens.is_over:
-                return True  # another thread or process was faster
-            self._check_refusal(sent, status)
-            try:
-                if status == 403:
-                    return self._step_up(bearer)
-                self._renew(bearer)
-            except GrantRefused as refusal:
-                self._refusal = (sent, status, refusal, time.monotonic())
-                raise
+            is_new = login is not None and login.tokens.access_token != sent and not login.tokens.is_over
+            if not is_new:  # else another thread or process was faster
+                self._check_refusal(sent, status)
+                try:
+                    if status == 403:
+                        return self._step_up(bearer)
+                    self._renew(bearer)
+                except GrantRefused as refusal:
+                    self._refusal = (sent, status, refusal, time.monotonic())
+                    raise
+            self._thread_state.uses = 0
             return True
 
     def _check_refusal(self, sent: str | None, status: int) -> None:
@@ -202,11 +212,14 @@ class OAuth:
     def log_in(self, challenge: str | None = None, is_canceled: IsCanceled | None = None) -> Login:
         """Gets a new login now, even if one is stored; `challenge` is the server's, if it refused."""
         self._thread_state.is_canceled = is_canceled
-        bearer = self._asked_for = BearerChallenge.read(challenge)
+        bearer = BearerChallenge.read(challenge)
         with self._exclusive():
             discovered = self._discover(bearer.resource_metadata)
             return self._obtain(
-                discovered, self._first_scope(discovered, bearer), self._previous_issuer(discovered)
+                discovered,
+                self._first_scope(discovered, bearer),
+                self._previous_issuer(discovered),
+                _wanted_key(discovered, bearer),
             )
 
     def _renew(self, bearer: BearerChallenge) -> Login:
@@ -218,21 +231,19 @@ class OAuth:
             # https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization/client-registration#authorization-server-binding
             self._forget()
             login = None
-        if (
-            login is not None
-            and login.tokens.refresh_token is not None
-            and not self._was_just_refreshed(login)
-        ):
+        # Another refresh would not help if the token is refused that was renewed for this very request.
+        if login is not None and login.tokens.refresh_token is not None and self._thread_state.uses != 1:
             try:
                 return self._refresh(login, discovered)
             except GrantRefused as refusal:
+                self._forget_client(refusal, login.issuer)
                 other = self._load()
                 if other is not None and other.tokens.access_token != login.tokens.access_token:
                     self._login = other  # another process has used the refresh token
                     return other
                 _logger.debug("refresh refused: %s", refusal.error)
         scope = union(login.scope if login is not None else None, self._first_scope(discovered, bearer))
-        return self._obtain(discovered, scope, previous)
+        return self._obtain(discovered, scope, previous, _wanted_key(discovered, bearer))
 
     def _renew_early(self, login: Login) -> Login:
         """Renews the token before it expires. A failure is only logged, as the token may still be valid."""
@@ -249,7 +260,7 @@ class OAuth:
                 if current.tokens.refresh_token is not None:
                     return self._refresh(current, discovered)
                 if self._grant.name != "authorization_code":
-                    return self._obtain(discovered, current.scope, current.issuer)
+                    return self._obtain(discovered, current.scope, current.issuer, _key_of(current))
             except AuthError as error:
                 _logger.warning("the token could not be renewed before it expires: %s", error.what)
             # The token still holds for a minute: without a pause each row of a batch would ask the failing
@@ -272,6 +283,8 @@ class OAuth:
             discovered,
             with_offline(scope, discovered.server.scopes_supported, refreshable=self._grant.refreshable),
             self._previous_issuer(discovered),
+            # The token that lacks a scope is bound, so the next one is, too, whatever the challenge names.
+            (login and _key_of(login)) or _wanted_key(discovered, bearer),
         )
         return True
 
@@ -279,23 +292,35 @@ class OAuth:
         fields = {
             "grant_type": "refresh_token",
             "refresh_token": login.tokens.refresh_token,
-            "resource": discovered.resource,
+            "scope": granted(login.scope, login.tokens.scope),
+            "resource": discovered.resource if login.resource else None,
         }
-        bound_to = login.tokens.proof_key
-        key = dpop.proof_key(bound_to) if bound_to is not None else None
-        new = request_tokens(self._guard, discovered.server, login.client, fields, proof_key=key)
+        request = partial(
+            request_tokens, self._guard, discovered.server, login.client, proof_key=_key_of(login)
+        )
+        try:
+            new = request(fields)
+        except GrantRefused as refusal:
+            if refusal.error != "invalid_scope" or fields["scope"] is None:
+                raise
+            # RFC 6749 §6: without it the scopes stay the same. Some servers grant less than they say.
+            new = request(fields | {"scope": None})
         # RFC 6749 §5.1, §6: refresh token and scope stay the same if the answer has none.
         tokens = dataclasses.replace(
             new,
             refresh_token=new.refresh_token or login.tokens.refresh_token,
             scope=new.scope or login.tokens.scope,
         )
-        lives = tokens.expires_at - time.time() if tokens.expires_at is not None else math.inf
-        self._refreshed = (tokens.access_token, time.monotonic() + min(_EARLIEST_REFRESH, lives / 2))
         _logger.debug("refreshed the token for %s", origin_and_path(self._server_url))
         return self._keep(dataclasses.replace(login, tokens=tokens))
 
-    def _obtain(self, discovered: Discovered, scope: str | None, previous_issuer: str | None) -> Login:
+    def _obtain(
+        self,
+        discovered: Discovered,
+        scope: str | None,
+        previous_issuer: str | None,
+        proof_key: dpop.ProofKey | None,
+    ) -> Login:
         if self._grant.asks_person:
             self._count_login()
         situation = Situation(
@@ -305,34 +330,22 @@ class OAuth:
             store=self._store,
             pinned=self._issuer is not None,
             previous_issuer=previous_issuer,
-            proof_key=self._proof_key(discovered),
+            resource=resource_for(discovered, scope, chosen=self._scope),
+            proof_key=proof_key,
         )
         issuer = discovered.server.issuer
         try:
             client, tokens = self._grant.obtain(situation, scope)
         except GrantRefused as refusal:
-            if refusal.error in {"invalid_client", "unauthorized_client"}:
-                self._store.delete(
-                    client_key(issuer)
-                )  # the server no longer knows the client: register again next time
+            self._forget_client(refusal, issuer)
             raise
         _logger.debug("logged in for %s", origin_and_path(self._server_url))
-        return self._keep(Login(issuer, discovered.resource, client, tokens, scope, self._grant.name))
+        return self._keep(Login(issuer, situation.resource or "", client, tokens, scope, self._grant.name))
 
-    def _proof_key(self, discovered: Discovered) -> dpop.ProofKey | None:
-        """A new key if the MCP server takes tokens that are bound to one; Bearer is the way out if it is."""
-        wanted, offered = self._asked_for, discovered.server.proof_algorithms
-        is_offered = dpop.ALGORITHM in (offered or ())
-        must = discovered.wants_proof or not wanted.takes_bearer
-        if not must and not (wanted.takes_proof and is_offered):
-            return None
-        if offered is not None and not is_offered:
-            raise AuthError(
-                f"The server wants tokens that are bound to a key (DPoP), and its authorization server takes "
-                f"{', '.join(offered)[:200] or 'none'} for that; this client signs with {dpop.ALGORITHM}",
-                fix="Ask whoever runs the authorization server",
-            )
-        return dpop.ProofKey()
+    def _forget_client(self, refusal: GrantRefused, issuer: str) -> None:
+        """Forgets a client that the server no longer knows, so that the next login registers another."""
+        if refusal.error in UNKNOWN_CLIENT:
+            self._store.delete(client_key(issuer))
 
     def _count_login(self) -> None:
         """Counts logins, as a server that refuses every token would ask the person again and again."""
@@ -371,13 +384,6 @@ class OAuth:
         )
         self._found = discovered
         return discovered
-
-    def _was_just_refreshed(self, login: Login) -> bool:
-        """Returns whether the refused token is the one just refreshed: another refresh would not help."""
-        if self._refreshed is None:
-            return False
-        token, until = self._refreshed
-        return token == login.tokens.access_token and time.monotonic() < until
 
     def _load(self) -> Login | None:
         login = login_from_text(self._store.load(self._key) or "")
@@ -426,6 +432,27 @@ class OAuth:
 
 def _scheme(tokens: Tokens) -> str:
     return "Bearer" if tokens.proof_key is None else "DPoP"
+
+
+def _key_of(login: Login) -> dpop.ProofKey | None:
+    """The key that a login's tokens are bound to."""
+    return dpop.proof_key(login.tokens.proof_key) if login.tokens.proof_key is not None else None
+
+
+def _wanted_key(discovered: Discovered, challenge: BearerChallenge) -> dpop.ProofKey | None:
+    """A new key if the MCP server takes tokens that are bound to one; Bearer is the way out if it is."""
+    offered = discovered.server.proof_algorithms
+    is_offered = dpop.ALGORITHM in (offered or ())
+    must = discovered.wants_proof or not challenge.takes_bearer
+    if not must and not (challenge.takes_proof and is_offered):
+        return None
+    if offered is not None and not is_offered:
+        raise AuthError(
+            f"The server wants tokens that are bound to a key (DPoP), and its authorization server takes "
+            f"{', '.join(offered)[:200] or 'none'} for that; this client signs with {dpop.ALGORITHM}",
+            fix="Ask whoever runs the authorization server",
+        )
+    return dpop.ProofKey()
 
 
 def login_key(server_url: str) -> str:

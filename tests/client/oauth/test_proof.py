@@ -112,3 +112,12 @@ def test_a_token_that_is_bound_without_being_asked_is_refused(world, person):
     world.auth.token_extra = {"token_type": "DPoP"}
     with pytest.raises(AuthError, match="gave no Bearer token"):
         use(world, OAuth(world.url, AuthorizationCode(person)))
+
+
+@pytest.mark.parametrize("scheme", ["Bearer", "DPoP"])
+def test_a_bound_login_gets_more_scopes_in_a_bound_token_whatever_the_challenge_names(bound, person, scheme):
+    bound.needed = {"tools/call": "call"}
+    bound.forbidden_scheme = scheme
+    assert use(bound, OAuth(bound.url, AuthorizationCode(person))) == "answer"
+    assert len(person.pages) == 2
+    assert len(set(bound.bound.values())) == 1

@@ -103,6 +103,7 @@ def test_where_server_metadata_is():
         "https://h/.well-known/oauth-authorization-server/t",
         "https://h/.well-known/openid-configuration/t",
         "https://h/t/.well-known/openid-configuration",
+        "https://h/t/.well-known/oauth-authorization-server",
     ]
     assert discovery.server_metadata_urls("https://h/") == [
         "https://h/.well-known/oauth-authorization-server",
@@ -168,6 +169,7 @@ def test_the_code_challenge_is_that_of_the_rfc():
 def server(**changes):
     fields = {
         "issuer": "https://as",
+        "answers_as": "https://as",
         "authorization_endpoint": "https://as/login?tenant=7&state=theirs",
         "token_endpoint": "https://as/t",
     }
@@ -232,7 +234,7 @@ def test_no_answer_breaks_the_reader(query):
 )
 def test_no_document_breaks_the_readers(document):
     for read in (
-        discovery.read_resource_metadata,
+        lambda d: discovery.read_resource_metadata(d, "https://h/mcp"),
         lambda d: discovery.read_server_metadata(d, issuer="https://as"),
     ):
         try:

@@ -178,8 +178,12 @@ class AuthorizationServer:
         self.redirect_extra: dict[str, str | None] = {}
         self.token_extra: dict[str, Any] = {}
         self.token_status = 200
+        self.shape: Callable[[dict[str, Any]], Any] = lambda body: body  # of answers with tokens
         self.expires_in: Any = 3600
         self.refuse_refresh = False
+        self.gone: Canned | None = None  # what is said of a refused refresh token
+        self.says_scope = False
+        self.objection: Callable[[dict[str, Any]], dict[str, str] | None] = lambda asked: None
         self.binds = False  # tokens to the key of the request's proof
         self.nonce: str | None = None
         self.registers_scopes = True
@@ -198,8 +202,8 @@ class AuthorizationServer:
     def _answer(self, origin: Origin, seen: Seen) -> Canned:
         if seen.path in self.metadata_paths:
             return Canned(body={k: v for k, v in self.metadata.items() if v is not None})
-        match seen.path.removeprefix(self.path):
-            case "/register":
+        match self._endpoint(seen.path):
+            case "registration_endpoint":
                 if "scope" in seen.fields and not self.registers_scopes:
                     return Canned(400, {"error": "invalid_client_metadata", "error_description": "scope"})
                 method = seen.fields.get("token_endpoint_auth_method", "none")
@@ -208,17 +212,23 @@ class AuthorizationServer:
                     "token_endpoint_auth_method": method,
                 }
                 return Canned(201, body | ({} if method == "none" else {"client_secret": self.secret}))
-            case "/authorize":
+            case "authorization_endpoint":
                 return self._authorize(seen)
-            case "/token":
+            case "token_endpoint":
                 return self._token(seen)
             case _:
                 return Canned(404)
 
+    def _endpoint(self, path: str) -> str | None:
+        """The member of the metadata with the URL of a path."""
+        names = ("registration_endpoint", "authorization_endpoint", "token_endpoint")
+        return next((name for name in names if urlsplit(self.metadata.get(name) or "").path == path), None)
+
     def _authorize(self, seen: Seen) -> Canned:
         code = f"code-{CANARY}-{secrets.token_hex(4)}"
         self.codes[code] = seen.query
-        answer: dict[str, str | None] = {"code": code, "state": seen.query["state"]} | self.redirect_extra
+        outcome = self.objection(seen.query) or {"code": code}
+        answer: dict[str, str | None] = {**outcome, "state": seen.query["state"]} | self.redirect_extra
         query = urlencode({k: v for k, v in answer.items() if v is not None})
         return Canned(302, headers={"Location": f"{seen.query['redirect_uri']}?{query}"})
 
@@ -226,6 +236,8 @@ class AuthorizationServer:
         fields = seen.fields
         grant = fields.get("grant_type", "")
         scope = fields.get("scope")
+        if (objection := self.objection(fields)) is not None:
+            return Canned(400, objection)
         key = None
         if self.binds:
             key, problem = check_proof(seen, self.metadata["token_endpoint"], self.nonce)
@@ -243,6 +255,8 @@ class AuthorizationServer:
                 self.refresh_gate.wait(30)
                 known = fields["refresh_token"] in self.refresh_tokens and not self.refuse_refresh
                 self.refresh_tokens.discard(fields["refresh_token"])
+                if not known and self.gone is not None:
+                    return self.gone
                 if not known:
                     said = f"{fields['refresh_token']} is not known"  # echoes the secret
                     return Canned(400, {"error": "invalid_grant", "error_description": said})
@@ -261,9 +275,10 @@ class AuthorizationServer:
             body = {"access_token": token, "token_type": kind, "expires_in": self.expires_in}
             if grant in {"authorization_code", "refresh_token"}:
                 body["refresh_token"] = refresh
-            return Canned(
-                self.token_status, {k: v for k, v in (body | self.token_extra).items() if v is not None}
-            )
+            if self.says_scope and scope is not None:
+                body["scope"] = scope
+            said = {k: v for k, v in (body | self.token_extra).items() if v is not None}
+            return Canned(self.token_status, self.shape(said))
 
 
 class World:
@@ -286,6 +301,7 @@ class World:
         self.challenge: str | None = f'Bearer resource_metadata="{self.mcp.url}{self.metadata_path}"'
         self.needed: dict[str, str] = {}  # method -> scope
         self.forbidden_challenge: str | None = None
+        self.forbidden_scheme: str | None = None  # that of the request
         self.others: list[AuthorizationServer] = []
         self.speak = speak_mcp
 
@@ -325,7 +341,7 @@ class World:
         missing = set(self.needed.get(method, "").split()) - scopes
         if missing or self.forbidden_challenge:
             scope = self.needed.get(method, "")
-            default = f'{scheme} error="insufficient_scope", scope="{scope}"'
+            default = f'{self.forbidden_scheme or scheme} error="insufficient_scope", scope="{scope}"'
             return Canned(403, headers={"WWW-Authenticate": self.forbidden_challenge or default})
         return self.speak(seen.fields)
 
