@@ -32,6 +32,7 @@ from .model.model_errors import (
     ModelAnswerInvalid,
     ModelError,
     ModelRequestRefused,
+    all_said,
     model_error,
 )
 from .model.written_calls import GIVEN_BACK
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
 
 _LONGEST_UNASKED_WAIT: Final = 60.0
 _FIRST_WAIT: Final = 0.5
-_MOST_CHANGES: Final = 40  # of tool definitions, in one turn
 _LEFT_OUT: Final = "[This result was left out to save space. Call the tool again if you need it.]"
 _WORTH_LEAVING_OUT: Final = 4 * len(_LEFT_OUT)
 _IMAGES: Final = frozenset({"image", "image_url"})
@@ -134,7 +134,7 @@ class ModelCalls:
         all attempts failed.
         """
         usage = TokenUsage()
-        attempt = tool_changes = 0
+        attempt = 0
         failures: Counter[type[ModelError]] = Counter()  # each kind has its own number of tries
         offers = _tool_offers(tools, messages, final=final)
         if schema is not None:
@@ -151,7 +151,9 @@ class ModelCalls:
                 usage += usage_of(message)
                 require_content(message)
                 if not others or not _ignores_choice(message, offer):
+                    message = self._tools.called(message, offer.tools)
                     return Turn(message=message, usage=usage, attempts=attempt)
+                said = ""
                 problem: ModelError = ModelRequestRefused("The model called tools where it must not")
             except Exception as error:
                 # A fault of our own listener, such as a journal that cannot be written, is no failure of
@@ -159,10 +161,8 @@ class ModelCalls:
                 if error is self._listener_failed:
                     raise
                 problem = self._problem(error)
-            adapted = None
-            if tool_changes < _MOST_CHANGES:
-                adapted = self._fit_tools(problem, offer.tools, offered.tools)
-                tool_changes += adapted is not None
+                said = all_said(error)
+            adapted = self._fit_tools(problem, said, offer.tools, offered.tools)
             # What an endpoint says is often about several parts: one change at a time, the least harmful
             # one first.
             adapted = adapted or self._messages.learn(problem, messages) or self._change_streaming(problem)
@@ -212,17 +212,18 @@ class ModelCalls:
     def _fit_tools(
         self,
         problem: ModelError,
+        said: str,
         tools: Sequence[Mapping[str, Any]],
         offered: Sequence[Mapping[str, Any]],
     ) -> str | None:
         # Some servers, such as llama.cpp, answer 500 where others refuse with 400.
         if not isinstance(problem, ModelRequestRefused) and problem.status != 500:
             return None
-        changed = self._tools.learn(problem.what, tools, offered)
+        changed = self._tools.learn(said or problem.what, tools, offered)
         if changed is None:
             return None
         self._tool_notes[changed] = None
-        return "sent again with less about tools"
+        return "sent again with tools in another form"
 
     async def _wait(self, problem: ModelError, failures: Counter[type[ModelError]], iteration: int) -> None:
         """Waits before the next attempt; raises the problem if no attempt is left."""

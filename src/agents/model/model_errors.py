@@ -29,7 +29,7 @@ from ...types.errors import MCPError, Place
 from ...types.texts import shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 
 _NO_IMAGES: Final = re.compile(r"image|vision|multi-?modal|content type", re.IGNORECASE)
@@ -209,6 +209,25 @@ class AnsweredError(Exception):
         self.body = body
         self.status = status
         self.headers = headers or {}
+
+
+def all_said(error: Exception) -> str:
+    """All texts of an endpoint's error, however long: to look for something in them, and not for people."""
+
+    def texts(part: object) -> Iterator[str]:
+        match part:
+            case str():
+                yield part.replace('\\"', '"')  # routers quote the error of another service
+            case dict():
+                for inner in cast("dict[str, object]", part).values():
+                    yield from texts(inner)
+            case list():
+                for inner in cast("list[object]", part):
+                    yield from texts(inner)
+            case _:
+                pass
+
+    return "\n".join(texts(error.body)) if isinstance(error, AnsweredError) else ""
 
 
 class IterationLimit(ModelError):  # noqa: N818
