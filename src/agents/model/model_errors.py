@@ -219,8 +219,8 @@ def all_said(error: Exception) -> str:
             case str():
                 yield part.replace('\\"', '"')  # routers quote the error of another service
             case dict():
-                for inner in cast("dict[str, object]", part).values():
-                    yield from texts(inner)
+                for name, inner in cast("dict[str, object]", part).items():
+                    yield from [f"{name} {inner}"] if isinstance(inner, int) else texts(inner)
             case list():
                 for inner in cast("list[object]", part):
                     yield from texts(inner)
@@ -228,6 +228,19 @@ def all_said(error: Exception) -> str:
                 pass
 
     return "\n".join(texts(error.body)) if isinstance(error, AnsweredError) else ""
+
+
+_CONTEXT: Final = re.compile(
+    r"(?:n_ctx|(?:context|model|prompt|input|tokens?)[ _](?:length|size|window|limit|allowed)|limit (?:of|is)"
+    r"|context (?:length|size|window) (?:of|is)|maximum (?:of|is)|allowed|> )\D{0,12}(\d[\d,]{2,9})\b",
+    re.IGNORECASE,
+)
+
+
+def context_in(said: str) -> int | None:
+    """The tokens of a model's context by its endpoint's words about a request that does not fit."""
+    found = _CONTEXT.search(said)
+    return None if found is None else int(found[1].replace(",", ""))
 
 
 class IterationLimit(ModelError):  # noqa: N818

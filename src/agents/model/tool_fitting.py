@@ -65,6 +65,7 @@ class ToolFitting:
         self._longest: int | None = None
         self._strict: set[str] = set()
         self._all_strict = False
+        self.context: int | None = None  # tokens, once a refusal has said so
         self.refused_ways: set[str] = set()  # to ask for an answer in a form
 
     def fit(self, definitions: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
