@@ -23,7 +23,7 @@ from langchain_core.utils.json_schema import dereference_refs
 from ..types.texts import at_pointer
 from ..types.tool import MCPTool, Tool, WorkflowTool
 from .model.langchain_fit import require_fit
-from .model.tool_fitting import declared_properties, simpler_schema
+from .model.plain_schema import declared_properties, simpler_schema
 from .toolbox.replies import ToolReply
 from .toolbox.tool_executor import ToolExecutor
 from .toolbox.tool_threads import in_thread

@@ -16,7 +16,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Protocol
 
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
 from ..audit.journal import JournalWriteError
 from ..client.clock import StoppableClock
@@ -34,9 +34,9 @@ from .agent_events import (
     ToolFinished,
     ToolStarted,
 )
-from .message_content import text_of
+from .message_content import origin_of, text_of
 from .model.model_errors import AnswerUnfit, IterationLimit, PromptFiltered
-from .model_calls import ModelCalls, Turn
+from .model_calls import ModelCalls, Room, Turn
 from .model_messages import (
     answer,
     answer_of,
@@ -165,7 +165,10 @@ class _AgentLoop:
             images=options.images,
             longest_wait=options.longest_wait,
             seconds_left=lambda: self._until - self._clock(),
+            make_room=self._make_room,
         )
+        if model.fitting.context is not None:  # by another prompt's refusal
+            toolbox.make_room(model.fitting.context)
 
     async def supervised(self, is_canceled: Callable[[], bool]) -> AgentOutcome:
         """Runs until the end, the cancel button or the total clock, whichever comes first."""
@@ -307,6 +310,28 @@ class _AgentLoop:
         if not calls:
             self._conversation.append(message)
         return message, calls
+
+    def _make_room(self, context: int | None, messages: Sequence[BaseMessage]) -> Room | None:
+        """Has tools searched and long results shortened until something is less, see `ModelCalls`."""
+        before, tools = list(self._conversation), self._toolbox.definitions()
+        asked = messages[len(before) :]
+        while self._toolbox.make_room(context):
+            self._conversation[:] = map(self._shortened, self._conversation)
+            if self._conversation != before or self._toolbox.definitions() != tools:
+                of = "" if context is None else f" of {context:,} tokens"
+                note = (
+                    f"The conversation did not fit into the model's context{of}, so the model has to search"
+                    " for tools, or to read on in long results"
+                )
+                self._notes += [] if note in self._notes else [note]
+                return Room([*self._conversation, *asked], self._toolbox.definitions())
+        return None
+
+    def _shortened(self, message: BaseMessage) -> BaseMessage:
+        if not isinstance(message, ToolMessage) or not isinstance(message.content, str):
+            return message
+        text = self._toolbox.shortened(message.content, origin_of(message))
+        return message if text == message.content else message.model_copy(update={"content": text})
 
     def _estimate(self, messages: Sequence[BaseMessage], message: AIMessage) -> TokenUsage:
         if not self._meter.estimated.input:

@@ -10,7 +10,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import random
+import re
 from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
@@ -32,16 +34,14 @@ from .model.model_errors import (
     ModelAnswerInvalid,
     ModelError,
     ModelRequestRefused,
+    all_said,
+    context_in,
     model_error,
 )
 from .model.written_calls import GIVEN_BACK
-from .model_messages import require_content, usage_of
+from .model_messages import count_words, require_content, usage_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from langchain_core.messages import BaseMessage
-
     from .agent_events import AgentEvent
     from .answer_schema import AnswerSchema
     from .model.agent_model import AgentModel
@@ -50,10 +50,12 @@ if TYPE_CHECKING:
 
 _LONGEST_UNASKED_WAIT: Final = 60.0
 _FIRST_WAIT: Final = 0.5
-_MOST_CHANGES: Final = 40  # of tool definitions, in one turn
 _LEFT_OUT: Final = "[This result was left out to save space. Call the tool again if you need it.]"
 _WORTH_LEAVING_OUT: Final = 4 * len(_LEFT_OUT)
+_LESS: Final = "sent again with fewer tools or shorter results"
+_FEWEST_READ: Final = 500
 _IMAGES: Final = frozenset({"image", "image_url"})
+_ANSWER_LIMIT: Final = re.compile(r"(?:output|completion) tokens|in the completion", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,11 +85,24 @@ class _ToolOffer:
     form: Mapping[str, Any] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Room:
+    """A conversation and tools that take less of a context."""
+
+    messages: Sequence[BaseMessage]
+    tools: Sequence[Mapping[str, Any]]
+
+
+MakeRoom = Callable[[int | None, Sequence[BaseMessage]], Room | None]
+
+
 class ModelCalls:
     """Requests the turns of one run from a model.
 
     ``emit`` is called with retries and, when streaming, with text. ``seconds_left`` gives the seconds until
     the run's total clock runs out, infinite without one; no wait is longer than ``longest_wait``.
+    ``make_room`` gives less of a conversation that does not fit into a context of so many tokens, None if
+    nothing can be spared without a loss.
     """
 
     def __init__(
@@ -99,8 +114,10 @@ class ModelCalls:
         images: bool,
         seconds_left: Callable[[], float],
         longest_wait: float = 120.0,
+        make_room: MakeRoom = lambda _problem, _messages: None,
     ) -> None:
         self._model = model
+        self._make_room = make_room
         self._listener = emit
         self._listener_failed: Exception | None = None
         self._stream = stream
@@ -134,7 +151,7 @@ class ModelCalls:
         all attempts failed.
         """
         usage = TokenUsage()
-        attempt = tool_changes = 0
+        attempt = 0
         failures: Counter[type[ModelError]] = Counter()  # each kind has its own number of tries
         offers = _tool_offers(tools, messages, final=final)
         if schema is not None:
@@ -146,12 +163,16 @@ class ModelCalls:
             attempt += 1
             offered = replace(offer, tools=self._tools.fit(offer.tools))
             try:
-                message = await self._once(self._messages.fit(messages), offered, iteration)
+                sent = self._messages.fit(messages)
+                message = await self._once(sent, offered, iteration)
                 # Also of an answer that is not used: it is paid for.
                 usage += usage_of(message)
+                self._compare(message, sent)
                 require_content(message)
                 if not others or not _ignores_choice(message, offer):
+                    message = self._tools.called(message, offer.tools)
                     return Turn(message=message, usage=usage, attempts=attempt)
+                said = ""
                 problem: ModelError = ModelRequestRefused("The model called tools where it must not")
             except Exception as error:
                 # A fault of our own listener, such as a journal that cannot be written, is no failure of
@@ -159,10 +180,15 @@ class ModelCalls:
                 if error is self._listener_failed:
                     raise
                 problem = self._problem(error)
-            adapted = None
-            if tool_changes < _MOST_CHANGES:
-                adapted = self._fit_tools(problem, offer.tools, offered.tools)
-                tool_changes += adapted is not None
+                said = all_said(error)
+            if isinstance(problem, ContextTooLong) and not _ANSWER_LIMIT.search(problem.what):
+                self._tools.context = context_in(said) or self._tools.context
+                room = self._make_room(self._tools.context, messages)
+                if room is not None:
+                    messages, offer = room.messages, replace(offer, tools=offer.tools and room.tools)
+                    self._emit(ModelRetried(iteration=iteration, reason=f"{problem.what}; {_LESS}", wait=0.0))
+                    continue
+            adapted = self._fit_tools(problem, said, offer.tools, offered.tools)
             # What an endpoint says is often about several parts: one change at a time, the least harmful
             # one first.
             adapted = adapted or self._messages.learn(problem, messages) or self._change_streaming(problem)
@@ -202,6 +228,17 @@ class ModelCalls:
         problem = model_error(error, model=model.name, server=model.server, secrets=model.secrets)
         return problem.with_traceback(None)
 
+    def _compare(self, message: AIMessage, sent: Sequence[BaseMessage]) -> None:
+        """Tells a person if the endpoint read less than was sent: Ollama and others say so nowhere."""
+        read, words = usage_of(message).input, sum(count_words(text_of(part)) for part in sent)
+        # Fewer are counts of something else: what was not in a cache, or nothing at all.
+        if _FEWEST_READ <= read < words:
+            self._tool_notes[
+                "The endpoint cut the conversation: it read fewer tokens than there were words, so the model"
+                " does not know all of it. Raise its context at its server (Ollama: num_ctx), or lower"
+                " what goes into it"
+            ] = None
+
     def _change_streaming(self, problem: ModelError) -> str | None:
         is_about = isinstance(problem, ModelRequestRefused) and problem.about_streaming
         if self._stream_changed or not is_about:
@@ -212,17 +249,18 @@ class ModelCalls:
     def _fit_tools(
         self,
         problem: ModelError,
+        said: str,
         tools: Sequence[Mapping[str, Any]],
         offered: Sequence[Mapping[str, Any]],
     ) -> str | None:
         # Some servers, such as llama.cpp, answer 500 where others refuse with 400.
         if not isinstance(problem, ModelRequestRefused) and problem.status != 500:
             return None
-        changed = self._tools.learn(problem.what, tools, offered)
+        changed = self._tools.learn(said or problem.what, tools, offered)
         if changed is None:
             return None
         self._tool_notes[changed] = None
-        return "sent again with less about tools"
+        return "sent again with tools in another form"
 
     async def _wait(self, problem: ModelError, failures: Counter[type[ModelError]], iteration: int) -> None:
         """Waits before the next attempt; raises the problem if no attempt is left."""

@@ -34,6 +34,7 @@ _CALL_IN_TEXT: Final = re.compile(
     r'|(?:```(?:json)?\s*)?\{\s*"name":\s*"[\w.-]+",\s*"(?:parameters|arguments)":\s*\{'
 )
 
+_WORD: Final = re.compile(r"\w+")
 _BAD_IN_NAME: Final = re.compile(r"[^a-zA-Z0-9_-]")
 _LONGEST_NAME: Final = 64
 _CHARACTERS_PER_TOKEN: Final = 4  # of English text; other languages have fewer
@@ -56,6 +57,11 @@ def estimated_usage(
     read = sum(len(text_of(message)) for message in messages) + len(compact_json(list(functions)))
     wrote = len(text_of(answer)) + len(compact_json(calls_of(answer)))
     return TokenUsage(input=read // _CHARACTERS_PER_TOKEN + 1, output=wrote // _CHARACTERS_PER_TOKEN + 1)
+
+
+def count_words(text: str) -> int:
+    """The words of a text, each of which is at least one token for any model."""
+    return sum(1 for _ in _WORD.finditer(text))
 
 
 def finish_reason(message: AIMessage) -> str:

@@ -120,5 +120,11 @@ class _NoTools:
     def shown_name(self, name: str) -> str:
         return name
 
+    def make_room(self, context: int | None) -> bool:  # noqa: ARG002
+        return False
+
+    def shortened(self, text: str, origin: str) -> str:  # noqa: ARG002
+        return text
+
     def run(self, request: ToolRequest, **_: Any) -> ToolReply:
         raise AssertionError(f"the model was offered no {request.name}")

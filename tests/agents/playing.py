@@ -41,6 +41,12 @@ class Functions:
     def definitions(self):
         return [definition(name, self.schemas.get(name)) for name in self.functions]
 
+    def make_room(self, context):
+        return False
+
+    def shortened(self, text, origin):
+        return text
+
     def shown_name(self, name):
         return f"The {name}" if name in self.functions else name
 

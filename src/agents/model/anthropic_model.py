@@ -163,7 +163,7 @@ def _options(request: ModelRequest) -> dict[str, Any]:
 
 def _tool(function: Mapping[str, Any]) -> dict[str, Any]:
     # The API demands the type at the top, which a server's schema may leave out.
-    schema = {"type": "object", **function["parameters"]}
+    schema = {"type": "object", **function.get("parameters", {})}
     return {"name": function["name"], "description": function["description"], "input_schema": schema}
 
 

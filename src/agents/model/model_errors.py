@@ -29,7 +29,7 @@ from ...types.errors import MCPError, Place
 from ...types.texts import shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 
 _NO_IMAGES: Final = re.compile(r"image|vision|multi-?modal|content type", re.IGNORECASE)
@@ -209,6 +209,38 @@ class AnsweredError(Exception):
         self.body = body
         self.status = status
         self.headers = headers or {}
+
+
+def all_said(error: Exception) -> str:
+    """All texts of an endpoint's error, however long: to look for something in them, and not for people."""
+
+    def texts(part: object) -> Iterator[str]:
+        match part:
+            case str():
+                yield part.replace('\\"', '"')  # routers quote the error of another service
+            case dict():
+                for name, inner in cast("dict[str, object]", part).items():
+                    yield from [f"{name} {inner}"] if isinstance(inner, int) else texts(inner)
+            case list():
+                for inner in cast("list[object]", part):
+                    yield from texts(inner)
+            case _:
+                pass
+
+    return "\n".join(texts(error.body)) if isinstance(error, AnsweredError) else ""
+
+
+_CONTEXT: Final = re.compile(
+    r"(?:n_ctx|(?:context|model|prompt|input|tokens?)[ _](?:length|size|window|limit|allowed)|limit (?:of|is)"
+    r"|context (?:length|size|window) (?:of|is)|maximum (?:of|is)|allowed|> )\D{0,12}(\d[\d,]{2,9})\b",
+    re.IGNORECASE,
+)
+
+
+def context_in(said: str) -> int | None:
+    """The tokens of a model's context by its endpoint's words about a request that does not fit."""
+    found = _CONTEXT.search(said)
+    return None if found is None else int(found[1].replace(",", ""))
 
 
 class IterationLimit(ModelError):  # noqa: N818

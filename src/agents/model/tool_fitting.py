@@ -1,22 +1,31 @@
 """Adapts tool definitions to an endpoint that refused some, changing only what it objects to.
 
-Tools go to the model as their servers describe them. Some endpoints refuse the whole request for one of them:
-OpenAI's service takes 1,024 characters of a tool's description; several want ``properties`` in every object
-and ``items`` in every array, or no ``anyOf`` at the top. Their error names the tool, by name or position.
-A call's arguments are checked against the server's own schema in any case.
+=========================================== ==================================================================
+what is seen                                what is done
+=========================================== ==================================================================
+no refusal                                  a tool goes to the model as its server describes it
+a description is too long                   it is cut, and the rest stands with the parameters
+a refusal that names tools                  those have the strict schema (see `strict_schema`)
+one that names none, or a second one        all have it: what one endpoint refuses in one tool, it refuses in
+                                            the next one, and thirty tools must not take thirty requests
+=========================================== ==================================================================
+
+What is learned of an endpoint is kept. The arguments of calls go back into the server's names and forms, and
+are checked against the server's own schema in any case.
 """
 
 from __future__ import annotations
 
-import json
 import re
 import threading
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from ...client.validation.argument_schemas import properties_in, resolve
+from .strict_schema import own_arguments, strict_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from langchain_core.messages import AIMessage
 
 _TOO_LONG: Final = re.compile(
     r"description.{0,120}?(?:too long|max(?:imum)?[ _]length|at most|exceed|longer than)", re.I | re.S
@@ -26,28 +35,26 @@ _LENGTH: Final = re.compile(
 )
 _USUAL_LENGTH: Final = 1024
 _SHORTEST: Final = 100
-_SCHEMA: Final = re.compile(
-    r"schema|function\.parameters|tools?\W{0,3}\d+\W{1,3}parameters|function_declarations|tool parameters"
-    r"|\"function\",\s*\"parameters\"",
+_ABOUT_TOOLS: Final = re.compile(
+    r"schema|property (?:key|name)|properties|grammar|samplers|function[_ ]?declarations"
+    r"|tool[_ ]?(?:spec|config|param)"
+    r"|\btools?(?:['\"`]?[.\[]|\W{1,3}\d|\s['\"`])|function\W{1,4}(?:parameters|description|name)"
+    r"|contains an invalid argument",
     re.I,
 )
 # Google counts the position within one tool that holds all functions.
 _POSITIONS: Final = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
-        r"function_declarations\[(\d+)",
+        r"function_?declarations[\[.](\d+)",
         r"tools[\[.](\d+)",
-        r"\"path\":\s*\[\s*(\d+),\s*\"function\"",
+        r"\"path\":\s*\[\s*(?:\"tools\",\s*)?(\d+),\s*\"function\"",
+        r"tools?['\"`]?\W{1,3}(?:at |number |#)?(\d+)",
     )
 )
 _QUOTED: Final = re.compile(r"['\"`]([a-zA-Z0-9_-]{1,64})['\"`]")
-_NOT_AT_THE_TOP: Final = (
-    *("$schema", "$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "not", "enum", "const", "if", "then"),
-    *("else", "default", "nullable"),
-)
-_DATA: Final = frozenset({"enum", "const", "default", "examples"})  # their values are no schemas
-_BY_NAME: Final = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
-_DEEPEST: Final = 64
+_OF_TEMPLATES: Final = re.compile(r"<\||\|>|</?\w+>|^(?:to=)?functions[.:]|[\[\]{}()\n]")
+_WORD: Final = re.compile(r"[a-zA-Z0-9_-]+")
 
 
 class ToolFitting:
@@ -56,39 +63,67 @@ class ToolFitting:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._longest: int | None = None
-        self._simpler: set[str] = set()
-        self._all_simpler = False
-        self._left_out: set[str] = set()
+        self._strict: set[str] = set()
+        self._all_strict = False
+        self.context: int | None = None  # tokens, once a refusal has said so
         self.refused_ways: set[str] = set()  # to ask for an answer in a form
 
-    def fit(self, definitions: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    def fit(self, definitions: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
         with self._lock:
-            return [
-                self._fitted(dict(definition))
-                for definition in definitions
-                if _name(definition) not in self._left_out
-            ]
+            return [self._fitted(dict(definition)) for definition in definitions]
 
     def learn(
-        self, message: str, definitions: Sequence[Mapping[str, Any]], sent: Sequence[Mapping[str, Any]]
+        self, said: str, definitions: Sequence[Mapping[str, Any]], sent: Sequence[Mapping[str, Any]]
     ) -> str | None:
-        """Learns from an endpoint's error message which definitions to change from now on.
+        """Learns from all that an endpoint said which definitions to change from now on.
 
         ``definitions`` are the functions before `fit`, ``sent`` those that the endpoint refused. Gives the
-        change in words for a person; None if the message is not about tools, or nothing is left to change.
+        change in words for a person; None if nothing was said about tools, or nothing is left to change.
         """
-        if not sent:
-            return None
         with self._lock:
-            if _TOO_LONG.search(message):
-                return self._shorten(message, sent)
-            if not _SCHEMA.search(message):
+            if _TOO_LONG.search(said):
+                return self._shorten(said, sent)
+            if not sent or not _ABOUT_TOOLS.search(said):
                 return None
-            name = _tool_in_message(message, [_name(definition) for definition in sent])
-            return self._simplify_all() if name is None else self._simplify(name, definitions, sent)
+            named = _named_tools(said, [_name(definition) for definition in sent])
+            if not named or self._strict - named:
+                self._all_strict = True
+            self._strict |= named
+            if not self._differs(definitions, sent):
+                self._all_strict = True
+            return self._told(named) if self._differs(definitions, sent) else None
 
-    def _shorten(self, message: str, sent: Sequence[Mapping[str, Any]]) -> str | None:
-        length = _LENGTH.search(message)
+    def called(self, message: AIMessage, definitions: Sequence[Mapping[str, Any]]) -> AIMessage:
+        """The message with its calls as the server of each tool knows them."""
+        schemas = {_name(tool): tool["function"]["parameters"] for tool in definitions}
+        with self._lock:
+            strict = set(schemas) if self._all_strict else set(self._strict)
+        calls: list[Any] = []
+        for call in message.tool_calls:
+            name = meant_name(call["name"], schemas)
+            given = call["args"]
+            if name in strict and name in schemas:
+                given = own_arguments(given, schemas[name], schemas[name])
+            calls.append({**call, "name": name, "args": given})
+        unread = [
+            {**call, "name": meant_name(call["name"] or "", schemas)} for call in message.invalid_tool_calls
+        ]
+        return message.model_copy(update={"tool_calls": calls, "invalid_tool_calls": unread})
+
+    def _differs(self, definitions: Iterable[Mapping[str, Any]], sent: Sequence[Mapping[str, Any]]) -> bool:
+        """Whether another request would be another one, also by what another prompt learned meanwhile."""
+        return [self._fitted(dict(definition)) for definition in definitions] != list(sent)
+
+    def _told(self, named: set[str]) -> str:
+        if self._all_strict:
+            return (
+                "The endpoint refuses what the schemas of some tools say, so the model was told it in words"
+            )
+        tools = ", ".join(f"'{name}'" for name in sorted(named))
+        return f"The endpoint refuses what the schema of {tools} says, so the model was told it in words"
+
+    def _shorten(self, said: str, sent: Sequence[Mapping[str, Any]]) -> str | None:
+        length = _LENGTH.search(said)
         limit = max(_SHORTEST, int(length[1]) if length else _USUAL_LENGTH)
         if not any(len(definition["function"]["description"]) > limit for definition in sent):
             return None
@@ -98,112 +133,43 @@ class ToolFitting:
             " cut, and the rest was sent with the parameters"
         )
 
-    def _simplify(
-        self, name: str, definitions: Sequence[Mapping[str, Any]], sent: Sequence[Mapping[str, Any]]
-    ) -> str:
-        original, was_sent = (
-            next(d["function"]["parameters"] for d in functions if _name(d) == name)
-            for functions in (definitions, sent)
-        )
-        # Another prompt may have learned the same since this request was sent.
-        if _without_description(was_sent) != _without_description(simpler_schema(original)):
-            self._simpler.add(name)
-            return (
-                f"The endpoint refuses the schema of the tool '{name}', so the model was told a simpler one"
-            )
-        self._left_out.add(name)
-        return f"The endpoint refuses the tool '{name}', so the model had to do without it"
-
-    def _simplify_all(self) -> str | None:
-        if self._all_simpler:
-            return None
-        self._all_simpler = True
-        return "The endpoint refuses the schema of some tool, so the model was told simpler ones"
-
     def _fitted(self, definition: dict[str, Any]) -> dict[str, Any]:
         function = cast("dict[str, Any]", definition["function"])
-        parameters = cast("dict[str, Any]", function["parameters"])
-        if self._all_simpler or function["name"] in self._simpler:
-            parameters = simpler_schema(parameters)
+        if self._all_strict or function["name"] in self._strict:
+            parameters, told = strict_schema(function["parameters"])
+            text = " ".join(filter(None, (function.get("description"), told)))
+            # Some endpoints refuse an empty description, some an object without properties.
+            function = {"name": function["name"], "description": text or f"The tool {function['name']}."}
+            if parameters is not None:
+                function["parameters"] = parameters
         text = str(function.get("description") or "")
         if self._longest is not None and len(text) > self._longest:
             rest = f"The tool's description goes on: {text[self._longest - 1 :]}"
+            parameters = function.get("parameters") or {"type": "object", "properties": {}}
             # Nothing that the server says is lost: schemas may be longer than descriptions.
-            parameters = {**parameters, "description": f"{rest}\n{parameters.get('description', '')}".strip()}
-            text = f"{text[: self._longest - 1]}…"
-        if parameters is function["parameters"]:
-            return definition
-        return {**definition, "function": {**function, "description": text, "parameters": parameters}}
+            whole = {**parameters, "description": f"{rest}\n{parameters.get('description', '')}".strip()}
+            function = {**function, "description": f"{text[: self._longest - 1]}…", "parameters": whole}
+        return {**definition, "function": function}
 
 
-def simpler_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Makes a schema that strict endpoints accept, as close to the server's as possible.
+def meant_name(written: str, names: Iterable[str]) -> str:
+    """The tool that is meant by a name with pieces of the model's template, which servers leave in it.
 
-    The schema is an object with properties, without alternatives at the top level. Every object in it has
-    ``properties``, every array has ``items``, and enums hold texts only.
+    Other names stay as they are: the model is told which tools there are.
     """
-    whole = cast("dict[str, Any]", _completed(dict(schema), 0))
-    simple = {**whole, **resolve(whole, whole)}
-    for word in _NOT_AT_THE_TOP:
-        simple.pop(word, None)
-    if not isinstance(simple.get("required"), list):
-        simple.pop("required", None)
-    declared = properties_in(whole, whole).items()
-    properties: dict[str, Any] = {
-        name: part if isinstance(part, dict) else {} for name, part in declared if part is not False
-    }
-    return {**simple, "type": "object", "properties": properties}
-
-
-def declared_properties(schema: Mapping[str, Any]) -> dict[str, Any]:
-    properties = schema.get("properties")
-    return cast("dict[str, Any]", properties) if isinstance(properties, dict) else {}
-
-
-def _completed(value: Any, depth: int, *, by_name: bool = False) -> Any:
-    """Completes a schema, a list of schemas, or (`by_name`) schemas by name."""
-    if depth > _DEEPEST:
-        return value
-    if isinstance(value, list):
-        return [_completed(inner, depth + 1) for inner in cast("list[Any]", value)]
-    if not isinstance(value, dict):
-        return value
-    schema = cast("dict[str, Any]", value)
-    if by_name:
-        return {name: _completed(inner, depth + 1) for name, inner in schema.items()}
-    completed: dict[str, Any] = {
-        word: inner if word in _DATA else _completed(inner, depth + 1, by_name=word in _BY_NAME)
-        for word, inner in schema.items()
-    }
-    values = cast("list[Any] | None", schema["enum"] if isinstance(schema.get("enum"), list) else None)
-    if values and not all(isinstance(value, str) for value in values):
-        del completed["enum"]  # Google's endpoints accept texts only
-        choice = f"One of {json.dumps(values, ensure_ascii=False)}"
-        completed["description"] = f"{schema['description']} {choice}" if "description" in schema else choice
-    kind = schema.get("type")
-    kinds = cast("list[Any]", kind) if isinstance(kind, list) else [kind]
-    if "array" in kinds and "items" not in schema:
-        completed["items"] = {}
-    if "object" in kinds and not isinstance(schema.get("properties"), dict):
-        completed["properties"] = {}
-    return completed
-
-
-def _without_description(schema: Mapping[str, Any]) -> dict[str, Any]:
-    return {word: value for word, value in schema.items() if word != "description"}
+    known = set(names)
+    if written in known or not _OF_TEMPLATES.search(written):
+        return written
+    meant = known & set(_WORD.findall(written))
+    return meant.pop() if len(meant) == 1 else written
 
 
 def _name(definition: Mapping[str, Any]) -> str:
     return str(definition["function"]["name"])
 
 
-def _tool_in_message(message: str, sent: Sequence[str]) -> str | None:
-    """The name of the tool that an endpoint's message is about."""
-    for quoted in _QUOTED.findall(message):
-        if quoted in sent:
-            return quoted
-    match = next(filter(None, (pattern.search(message) for pattern in _POSITIONS)), None)
-    if match is None:
-        return None
-    position = int(match[1])
-    return sent[position] if position < len(sent) else None
+def _named_tools(said: str, sent: Sequence[str]) -> set[str]:
+    """The tools that an endpoint's refusal is about, by name or position."""
+    named = set(_QUOTED.findall(said)) & set(sent)
+    found = next(filter(None, (pattern.findall(said) for pattern in _POSITIONS)), [])
+    return named or {sent[int(position)] for position in found if int(position) < len(sent)}

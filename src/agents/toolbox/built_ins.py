@@ -62,12 +62,33 @@ class BuiltIns:
         self._budget = search_above or 0
         self._all = [bound.definition for bound in toolset.bound]
         too_many = len(toolset) > _MOST_FUNCTIONS
-        has_finder = search_above is not None and (toolset.tokens > search_above or too_many)
-        self.finder = toolset.free_name("find_tools") if has_finder else None
+        self._most_found = _MOST_FOUND
+        self.finder: str | None = None
+        self._find: dict[str, Any] | None = None
         self.reader = built_in_definition(large.reader, _READER_TEXT, _PLACE)
-        self._find = (
-            built_in_definition(self.finder, _finder_text(toolset), _query(toolset)) if self.finder else None
-        )
+        if search_above is not None and (toolset.tokens > search_above or too_many):
+            self._search()
+
+    def _search(self) -> None:
+        self.finder = self._toolset.free_name("find_tools")
+        self._find = built_in_definition(self.finder, _finder_text(self._toolset), _query(self._toolset))
+
+    def search_within(self, context: int | None) -> bool:
+        """Has the model search for tools if they take more than a quarter of its context.
+
+        Each further time, fewer tools are found at once. Returns False if that changes nothing.
+        """
+        room = (self._toolset.tokens if context is None else context) // 4
+        if self._toolset.tokens <= room or len(self._toolset) < 2 or self._most_found == 1:
+            return False
+        with self._lock:
+            self._budget = min(self._budget, room) or room
+            self._most_found = max(1, self._most_found // 3)
+            for name in list(self._last_uses)[: -self._most_found]:
+                del self._last_uses[name]
+        if self._find is None:
+            self._search()
+        return True
 
     def definitions(self) -> list[dict[str, Any]]:
         """The functions to bind in the next turn: all tools, or the finder and the tools that it found."""
@@ -117,7 +138,7 @@ class BuiltIns:
             self._toolset.by_name[name] for name in _NAME.findall(query) if name in self._toolset.by_name
         ]
         found = [self._toolset.bound[position] for position in self._toolset.index.find(query, _MOST_FOUND)]
-        tools = list({bound.name: bound for bound in (*named, *found)}.values())[:_MOST_FOUND]
+        tools = list({bound.name: bound for bound in (*named, *found)}.values())[: self._most_found]
         if not tools:
             return "No tool fits. Try other words: verb and object, in English."
         self._bind(*(bound.name for bound in tools))
@@ -141,7 +162,7 @@ class BuiltIns:
             for place, bound in enumerate(self._toolset.by_name[name] for name in last_used):
                 room -= token_estimate([bound.definition])
                 # What one search gives always stays, however large it is.
-                if place >= _MOST_FOUND and (room < 0 or place >= _MOST_FUNCTIONS - 1):
+                if place >= self._most_found and (room < 0 or place >= _MOST_FUNCTIONS - 1):
                     del self._last_uses[bound.name]
 
 

@@ -131,6 +131,14 @@ class Toolbox(Protocol):
         """The name that people see for a bound name; an unknown name is returned unchanged."""
         ...
 
+    def make_room(self, context: int | None) -> bool:
+        """Offers and shows less, for a model whose context has so many tokens; False if that cannot be."""
+        ...
+
+    def shortened(self, text: str, origin: str) -> str:
+        """A result as short as results are by now; the model can read on in it."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplyMaker:
@@ -390,6 +398,13 @@ class LargeResults:
     def any(self) -> bool:
         """True once a result was cut and kept."""
         return bool(self._kept)
+
+    def shorten(self, context: int | None) -> bool:
+        """Shows less of each result, at first a quarter of a context; False if it cannot be less."""
+        limit = max(_SMALLEST_LIMIT, self._limit // 2 if context is None else min(context, self._limit // 2))
+        # At four characters a token, so many characters are a quarter of the context.
+        is_less, self._limit = limit < self._limit, limit
+        return is_less
 
     def cut(self, text: str, *, origin: str = AGENT_ORIGIN, reads_on: bool = True) -> str:
         """Shortens a long result to its beginning and its end; for its origin see `origin_of`.

@@ -113,6 +113,7 @@ class ToolExecutor:
         self._options = options
         large = LargeResults(options.longest_result, toolset.free_name("read_result"), first=first_result)
         keeps_data = registry is not None or toolset.has_data
+        self._large = large
         self._replies = ReplyMaker(
             registry=self.registry if keeps_data else None, large=large, notes=self.notes
         )
@@ -134,6 +135,13 @@ class ToolExecutor:
 
     def shown_name(self, name: str) -> str:
         return self._toolset.shown_name(name)
+
+    def make_room(self, context: int | None) -> bool:
+        searches = self._built_ins.search_within(context)
+        return self._large.shorten(context) or searches
+
+    def shortened(self, text: str, origin: str) -> str:
+        return self._large.cut(text, origin=origin)
 
     def run(self, request: ToolRequest, *, is_canceled: Callable[[], bool]) -> ToolReply:
         """Runs one call, see `Toolbox.run`."""

@@ -53,8 +53,8 @@ def test_a_schema_that_the_service_behind_a_router_refuses_is_made_simpler():
     )
     outcome, server, *_ = play([refused, says("ok")], Functions({"add": SCHEMA}, add=lambda *_: "3"))
     assert outcome.text == "ok"
-    sent = server.requests[-1].body["tools"][0]["function"]["parameters"]
-    assert sent == {"type": "object", "properties": {}}
+    sent = server.requests[-1].body["tools"][0]["function"]
+    assert sent == {"name": "add", "description": "Does add."}
 
 
 @pytest.mark.parametrize(

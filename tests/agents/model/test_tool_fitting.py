@@ -4,7 +4,7 @@ import pytest
 
 from knime_mcp.agents.agent_loop import run_agent
 from knime_mcp.agents.model.model_errors import ModelRequestRefused
-from knime_mcp.agents.model.tool_fitting import ToolFitting, simpler_schema
+from knime_mcp.agents.model.tool_fitting import ToolFitting
 from tests.agents.playing import QUESTION, Functions, definition, model_at, play
 from tests.support.chat_server import ChatServer, fails, says
 
@@ -65,22 +65,55 @@ def test_long_descriptions_are_cut_where_the_endpoint_wants_it():
         "Invalid 'tools[1].function.parameters': schema is not supported",
         "* GenerateContentRequest.tools[0].function_declarations[1].parameters.any_of: unsupported schema",
         '[{"code":"invalid_type","path":[1,"function","parameters","properties"],"message":"Required"}]',
+        "tools.1.custom.input_schema: Input tag 'custom' found",
     ],
 )
-def test_a_refused_schema_is_simpler_the_next_time_and_then_left_out(said):
+def test_a_refused_tool_has_the_strict_schema_the_next_time(said):
     tools = Functions({"odd": ODD}, add=None, odd=None)
-    outcome, [first, second, third] = offer([fails(400, said), fails(400, said), says("ok")], tools)
+    outcome, [first, second] = offer([fails(400, said), says("ok")], tools)
     assert first[1]["function"]["parameters"] == ODD
-    assert second[1]["function"]["parameters"] == {
-        "type": "object",
-        "properties": {"a": {"type": "array", "items": {}}},
+    assert second[0] == first[0]
+    described = "Does odd."
+    assert second[1]["function"] == {
+        "name": "odd",
+        "description": described,
+        "parameters": {
+            "type": "object",
+            "properties": {
+                "a": {
+                    "type": "array",
+                    "items": {"type": "string", "description": "(any value, written as JSON)"},
+                }
+            },
+        },
     }
-    assert second[0] == third[0] == first[0]
-    assert [tool["function"]["name"] for tool in third] == ["add"]
-    assert [("simpler" in note, "'odd'" in note) for note in outcome.notes] == [(True, True), (False, True)]
+    (note,) = outcome.notes
+    assert "'odd'" in note
 
 
-def test_a_refused_schema_of_no_name_makes_all_simpler_once():
+def test_a_refusal_that_names_several_tools_teaches_all_of_them():
+    names = [f"tool_{number}" for number in range(5)]
+    said = "".join(
+        f"* GenerateContentRequest.tools[0].function_declarations[{number}].parameters.properties[a].items:"
+        " missing field, and many words more about it so that the text is longer than what people are shown\n"
+        for number in (1, 3, 4)
+    )
+    tools = Functions(dict.fromkeys(names, ODD), **dict.fromkeys(names))
+    _, [_, sent] = offer([fails(400, said), says("ok")], tools)
+    changed = [tool["function"]["parameters"] != ODD for tool in sent]
+    assert changed == [False, True, False, True, True]
+
+
+def test_a_second_refusal_is_one_of_all_tools():
+    names = [f"tool_{number}" for number in range(30)]
+    tools = Functions(dict.fromkeys(names, ODD), **dict.fromkeys(names))
+    turns = [fails(400, NO_PROPERTIES.format(name)) for name in names[:2]]
+    _, [*_, sent] = offer([*turns, says("ok")], tools)
+    assert [tool["function"]["name"] for tool in sent] == names
+    assert all("anyOf" not in tool["function"]["parameters"] for tool in sent)
+
+
+def test_a_refusal_that_names_none_is_one_of_all_tools_and_ends_the_run_if_nothing_is_left_to_change():
     said = "tools contain a schema that is not supported"
     outcome, [_, sent] = offer([fails(400, said), says("ok")], Functions({"odd": ODD}, add=None, odd=None))
     assert outcome.text == "ok"
@@ -96,20 +129,16 @@ def test_prompts_with_one_model_learn_from_each_other():
         model = model_at(server)
         texts = [run_agent(model, tools, QUESTION).text for _ in range(2)]
     assert texts == ["1", "2"]
-    assert server.requests[2].body["tools"][0]["function"]["parameters"] == {
-        "type": "object",
-        "properties": {},
-    }
+    assert "parameters" not in server.requests[2].body["tools"][0]["function"]
 
 
-def test_what_another_prompt_learned_meanwhile_leaves_no_tool_out():
+def test_what_another_prompt_learned_meanwhile_is_tried_before_anything_else():
     fitting, tools = ToolFitting(), [definition("odd", {"type": "object"})]
     sent = fitting.fit(tools)
     for _ in range(2):  # both requests were on their way
-        assert "simpler" in fitting.learn(NO_PROPERTIES.format("odd"), tools, sent)
+        assert "'odd'" in fitting.learn(NO_PROPERTIES.format("odd"), tools, sent)
     assert len(fitting.fit(tools)) == 1
-    assert "do without" in fitting.learn(NO_PROPERTIES.format("odd"), tools, fitting.fit(tools))
-    assert fitting.fit(tools) == []
+    assert fitting.learn(NO_PROPERTIES.format("odd"), tools, fitting.fit(tools)) is None
 
 
 def test_words_about_something_else_change_nothing():
@@ -133,57 +162,3 @@ def test_a_refusal_says_what_to_do(said, fix):
     outcome, _ = offer([fails(400, said)], Functions(add=None))
     assert isinstance(outcome.error, ModelRequestRefused)
     assert fix in outcome.error.fix
-
-
-def test_simpler_schemas_keep_what_only_alternatives_say():
-    schema = {
-        "$ref": "#/$defs/wanted",
-        "$defs": {
-            "wanted": {
-                "oneOf": [{"$ref": "#/$defs/circle"}, {"properties": {"side": {"type": "number"}}}, True]
-            },
-            "circle": {"type": "object", "properties": {"radius": {}, "side": {"type": "string"}}},
-        },
-    }
-    simple = simpler_schema(schema)
-    assert "oneOf" not in simple
-    assert "$ref" not in simple
-    assert simple["type"] == "object"
-    assert simple["properties"] == {"side": {"type": "number"}, "radius": {}}  # what is nearest to the top
-
-
-def test_schemas_that_are_none_become_objects():
-    for schema in ({"properties": [1]}, {"anyOf": 3, "allOf": {"a": 1}}, {"oneOf": [{"properties": 1}]}):
-        assert simpler_schema(schema) == {"type": "object", "properties": {}}
-
-
-def test_simpler_schemas_take_names_for_names():
-    schema = {"properties": {"default": {"type": "array"}, "enum": {"type": "object"}, "type": {}}}
-    assert simpler_schema(schema)["properties"] == {
-        "default": {"type": "array", "items": {}},
-        "enum": {"type": "object", "properties": {}},
-        "type": {},
-    }
-
-
-def test_simpler_schemas_keep_what_is_inside():
-    schema = {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$defs": {"node": {"type": "object", "description": "a tree"}},
-        "properties": {
-            "root": {"$ref": "#/$defs/node"},
-            "type": {"type": ["object", "null"]},
-            "list": {"type": "array", "default": [{"type": "object"}]},
-        },
-        "oneOf": [],
-    }
-    assert simpler_schema(schema) == {
-        "type": "object",
-        "$defs": {"node": {"type": "object", "description": "a tree", "properties": {}}},
-        "properties": {
-            "root": {"$ref": "#/$defs/node"},
-            "type": {"type": ["object", "null"], "properties": {}},
-            "list": {"type": "array", "default": [{"type": "object"}], "items": {}},
-        },
-    }
-    assert "oneOf" in schema
