@@ -26,15 +26,15 @@ from decimal import Decimal
 from operator import methodcaller
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, cast
-from unicodedata import normalize
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
+from ..audit.arrow_cells import Unreadable, in_microseconds, python_value
 from ..client.protocol.messages import DEEPEST, is_deeper
 from ..client.validation.argument_schemas import ANYTHING, Parameter, parameters_of, type_of
 from ..types.columns import ROW_ID, ColumnForm, ColumnKind, column_name
 from ..types.errors import ArgumentsInvalid, MCPError, SettingInvalid, ToolNotFound
-from ..types.texts import compact_json, iso_duration, json_integer, pointer_step
+from ..types.texts import compact_json, folded_name, iso_duration, json_integer, pointer_step
 from .call_values import PlannedCall
 from .cell_contents import content_as_json, content_of_file, how_to_convert
 
@@ -123,7 +123,7 @@ class ParameterRows:
             piece = _Piece(self.table.slice(first, size))
             for index in range(max(0, start - first), len(piece.row_ids)):
                 objects = self.objects
-                row = _Row(piece, index) if objects is None else objects[first + index]
+                row = _Row(piece, index) if objects is None else _Cells(objects[first + index])
                 yield piece.row_ids[index], row
 
 
@@ -278,13 +278,23 @@ class _Row(dict[str, Any]):
         self._piece, self._index = piece, index
 
     def __missing__(self, name: str) -> Any:
-        value = self._piece.column(name)[self._index]
-        if isinstance(value, Unreadable):
-            raise ArgumentsInvalid(
-                f"The cell of column '{name}' cannot be read: {value.why}",
-                fix=f"{how_to_convert(value.kind)}, or remove the column",
-            )
-        return value
+        return _readable(self._piece.column(name)[self._index], name)
+
+
+class _Cells(dict[str, Any]):
+    """A row of a file whose cells have several types."""
+
+    def __getitem__(self, name: str) -> Any:
+        return _readable(super().__getitem__(name), name)
+
+
+def _readable(value: Any, column: str) -> Any:
+    if isinstance(value, Unreadable):
+        raise ArgumentsInvalid(
+            f"The cell of column '{column}' cannot be read: {value.why}",
+            fix=value.fix or f"{how_to_convert(value.kind)}, or remove the column",
+        )
+    return value
 
 
 def rows_per_piece(table: pa.Table | None) -> int:
@@ -318,14 +328,6 @@ def _shares_cells(kind: Any) -> bool:
     return is_list and _shares_cells(kind.value_type)
 
 
-@dataclass(frozen=True, slots=True)
-class Unreadable:
-    """Stands for a cell that Python cannot read; `why` and `kind`, a name of its type, are for an error."""
-
-    why: str
-    kind: str = ""
-
-
 def values_of(column: Any) -> list[Any]:
     """The values of an Arrow column, `Unreadable` for a cell that Python cannot read; see `python_values`."""
     import pyarrow as pa
@@ -336,8 +338,6 @@ def values_of(column: Any) -> list[Any]:
         # Nobody knows what the stored parts mean, and they may be keys of file stores.
         return [unknown if present else None for present in column.is_valid().to_pylist()]
     if pa.types.is_nested(column.type) or getattr(column.type, "unit", "") == "ns":
-        from ..audit.arrow_cells import in_microseconds, python_value
-
         return [_value(cell, python_value) for cell in in_microseconds(column)]
     try:
         return column.to_pylist()
@@ -388,20 +388,16 @@ def plan_columns(parameters: Iterable[str], columns: Sequence[str]) -> ColumnPla
     by_normalized: dict[str, list[str]] = {}
     for column in columns:
         if column not in taken:
-            by_normalized.setdefault(_normalized(column), []).append(column)
+            by_normalized.setdefault(folded_name(column), []).append(column)
     open_names = [name for name in names if name not in column_of]
     # `Path` and `path` as parameters would share one column: then neither gets it.
-    rivals = Counter(map(_normalized, open_names))
+    rivals = Counter(map(folded_name, open_names))
     for name in open_names:
-        alike = by_normalized.get(_normalized(name), [])
-        if len(alike) == 1 and rivals[_normalized(name)] == 1:
+        alike = by_normalized.get(folded_name(name), [])
+        if len(alike) == 1 and rivals[folded_name(name)] == 1:
             column_of[name] = alike[0]
     used = set(column_of.values())
     return ColumnPlan(column_of, tuple(column for column in columns if column not in used))
-
-
-def _normalized(name: str) -> str:
-    return normalize("NFC", name.strip().casefold())
 
 
 def arguments_from_row(
@@ -497,8 +493,8 @@ def _as_json(value: Any, parameter: Parameter, pointer: str) -> Any:
     match value:
         case None:
             return value
-        case bool() | int():
-            return json.dumps(value) if parameter.is_text else value
+        case bool() | int():  # a number may be shown with zeros before it
+            return str(value).lower() if parameter.is_text else value
         case float():
             if not math.isfinite(value):
                 raise ArgumentsInvalid(
