@@ -10,12 +10,13 @@ import re
 from contextlib import contextmanager
 from datetime import date, datetime, time
 from decimal import Decimal
+from itertools import chain, islice
 from math import isfinite
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, Self
 
 from ..types.texts import listed
 from .arrow_cells import Unreadable
-from .sheet_facts import WorkbookFacts, cell_name
+from .sheet_facts import WorkbookFacts, cell_name, column_letters
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -28,6 +29,8 @@ CHARACTERS: Final = 32_767
 _EXACT: Final = 10**15  # Excel keeps 15 digits of a number
 _FIRST_DAY: Final = date(1900, 3, 1)  # before it, Excel counts a day that never was
 _UNPACKED: Final = 1 << 30
+_MEASURED: Final = 100  # rows
+_WIDEST: Final = 60
 _TABLE: Final = "Table"
 _LONG: Final = "Long values"
 _LONG_COLUMNS: Final = ("Row", "Column", "Text")
@@ -58,17 +61,32 @@ class WorkbookWriter:
         self._left = 0
         self._rows = 0
         self._long: list[tuple[int, str, str]] = []
-        self._new_sheet()
+        self._widths: list[int] = []
 
     def _new_sheet(self) -> None:
+        self._end_sheet()
         self._sheets += 1
-        self._sheet = self._book.create_sheet(_TABLE if self._sheets == 1 else f"{_TABLE} {self._sheets}")
+        self._sheet: Any = self._book.create_sheet(
+            _TABLE if self._sheets == 1 else f"{_TABLE} {self._sheets}"
+        )
         self._sheet.freeze_panes = "A2"
+        for place, width in enumerate(self._widths):
+            self._sheet.column_dimensions[column_letters(place)].width = width
         self._sheet.append([self._cell(name, bold=True) for name in self._names])
         self._left = ROWS - 1
 
+    def _end_sheet(self) -> None:
+        if self._sheets and self._names:
+            end = cell_name(ROWS - 1 - self._left, len(self._names) - 1)
+            self._sheet.auto_filter.ref = f"A1:{end}"
+
     def write(self, rows: Iterable[Sequence[Any]]) -> None:
-        for row in rows:
+        rows = iter(rows)
+        first = list(islice(rows, 0 if self._sheets else _MEASURED))
+        if not self._sheets:  # widths stand before the rows in the file
+            lengths = zip(self._names, *first, strict=True)
+            self._widths = [_width(cells) for cells in lengths]
+        for row in chain(first, rows):
             if not self._left:
                 self._new_sheet()
             self._left -= 1
@@ -106,13 +124,16 @@ class WorkbookWriter:
         cell: Any = WriteOnlyCell(self._sheet)
         cell.value = _TO_ESCAPE.sub(lambda found: f"_x{ord(found[0]):04X}_", text)
         cell.data_type = "s"  # openpyxl takes =1+1 for a formula, and #N/A for an error
-        if text.startswith(("=", "+", "-", "@")):
+        if text.startswith(("=", "+", "-", "@", "＝", "＋", "－", "＠")):
             cell.quotePrefix = True  # Excel then keeps it a text also when somebody edits the cell
         if bold:
             cell.font = Font(bold=True)
         return cell
 
     def close(self) -> None:
+        if not self._sheets:
+            self._new_sheet()
+        self._end_sheet()
         if self._long:
             self._sheet = self._book.create_sheet(_LONG)
             self._sheet.append(list(_LONG_COLUMNS))
@@ -133,6 +154,12 @@ class WorkbookWriter:
                 f" in the sheet '{_LONG}'"
             )
         return "; ".join(parts) or None
+
+
+def _width(cells: Iterable[Any]) -> int:
+    """The width of a column in digits, with room for the button of the filter."""
+    longest = max(len(str(cell).partition("\n")[0]) for cell in cells if cell is not None)
+    return min(longest + 4, _WIDEST)
 
 
 def _shortened(text: str) -> str:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, Protocol, Se
 from ..types.columns import ROW_ID, ColumnForm, column_name
 from ..types.texts import folded_name, json_integer, listed, named_once, why_no_json, without_surrogates
 from .arrow_cells import OUT_OF_RANGE, Unreadable, flat_table, json_value, python_values
-from .csv_formulas import guarded, unguarded
+from .csv_formulas import guarded, guarded_names, unguarded
 from .excel_files import WorkbookError, WorkbookWriter, read_workbook
 from .sheet_facts import column_letters
 
@@ -628,14 +628,16 @@ class _CsvWriter:
         self._guard = guard
         self._stream = stream
         self._order = _as_people_read(schema.names)
+        head = flat_table(schema.empty_table().select(self._order))
+        self._names = guarded_names(self._order) if guard else self._order
         self._writer = arrow_csv.CSVWriter(
             stream,
-            flat_table(schema.empty_table().select(self._order)).schema,
+            head.rename_columns(self._names).schema,
             write_options=arrow_csv.WriteOptions(delimiter=separator),
         )
 
     def write_table(self, table: pa.Table, /) -> None:
-        flat = flat_table(table.select(self._order))
+        flat = flat_table(table.select(self._order)).rename_columns(self._names)
         flat = guarded(flat) if self._guard else flat
         if flat.nbytes < _LARGE:
             self._writer.write_table(flat)
