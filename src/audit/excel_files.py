@@ -255,8 +255,8 @@ def _read_sheet(book: Any, facts: WorkbookFacts, name: str) -> Sheet:
     for (row, column), code in said.formats.items():
         value = _at(rows, row, column - left)
         match value:
-            case int() if code.zeros and not isinstance(value, bool):
-                rows[row][column - left] = PaddedNumber(value, code.zeros)
+            case int() if code.fills_up and not isinstance(value, bool):
+                rows[row][column - left] = NumberAsShown(value, code.filled_up(value))
             case date() if code.has_time and not isinstance(value, datetime):
                 rows[row][column - left] = datetime.combine(value, time())
             case _ if value is not None and not code.shows(text=isinstance(value, str)):
@@ -317,18 +317,18 @@ def _hidden(hidden: set[int], rows: list[list[Any]]) -> Iterator[str]:
         yield f"hidden rows of the sheet, which are read all the same: {listed(numbers)}"
 
 
-class PaddedNumber(int):
-    """A whole number in a cell that shows zeros before it: a text has them, too."""
+class NumberAsShown(int):
+    """A whole number in a cell that shows it with zeros before it: as a text it has them, too."""
 
-    digits: int
+    shown: str
 
-    def __new__(cls, value: int, digits: int) -> Self:
+    def __new__(cls, value: int, shown: str) -> Self:
         self = super().__new__(cls, value)
-        self.digits = digits
+        self.shown = shown
         return self
 
     def __str__(self) -> str:
-        return f"{int(self):0{self.digits + (self < 0)}d}"
+        return self.shown
 
 
 def _fill_in(rows: list[list[Any]], pieces: list[list[Any]]) -> Iterator[tuple[int, str]]:

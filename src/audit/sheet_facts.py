@@ -22,7 +22,7 @@ _BY_NUMBER: Final = {"22": "m/d/yy h:mm"}  # of the built-in formats the one wit
 _TRUE: Final = ("1", "true")
 _SHOWN: Final = re.compile(r'"[^"]*"?|\\.|[_*].|\[[^\]]*\]')
 _PLACES: Final = re.compile("[0#?@ymdhsYMDHS]|General")
-_ZEROS: Final = re.compile("0{2,}")
+_TOKEN: Final = re.compile(r'"[^"]*"|\\.|[0 ()+-]')
 _DAY: Final = re.compile("[dy]", re.IGNORECASE)
 _HOUR: Final = re.compile("[hs]", re.IGNORECASE)
 _PIECE: Final = 1 << 16
@@ -37,9 +37,19 @@ class CellFormat(str):
     __slots__ = ()
 
     @property
-    def zeros(self) -> int:
-        """To how many digits whole numbers are filled up with zeros; 0 for formats that do something else."""
-        return len(self) if _ZEROS.fullmatch(self) else 0
+    def fills_up(self) -> bool:
+        """Whether whole numbers are shown with all digits, as ids are: 00123, KD-0012, 078-05-1120."""
+        tokens = _TOKEN.findall(self)
+        return tokens.count("0") > 1 and "".join(tokens) == self
+
+    def filled_up(self, number: int) -> str:
+        tokens = _TOKEN.findall(self)
+        places = tokens.count("0")
+        digits = f"{abs(number):0{places}d}"
+        # The first place takes the digits for which there are no places.
+        left = iter([digits[: len(digits) - places + 1], *digits[len(digits) - places + 1 :]])
+        shown = (next(left) if token == "0" else token.strip('"').removeprefix("\\") for token in tokens)  # noqa: S105
+        return ("-" if number < 0 else "") + "".join(shown)
 
     @property
     def has_time(self) -> bool:
@@ -126,7 +136,7 @@ class WorkbookFacts:
                 number = 0
             elif name == "xf" and within == "cellXfs":
                 code = CellFormat(codes.get(attributes.get("numFmtId", "0"), "General"))
-                if code.zeros or code.has_time or not (code.shows(text=True) and code.shows(text=False)):
+                if code.fills_up or code.has_time or not (code.shows(text=True) and code.shows(text=False)):
                     formats[str(number)] = code
                 number += 1
         return formats

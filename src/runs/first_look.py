@@ -58,6 +58,7 @@ def first_look(plan: PlannedCalls, secrets: SecretMarker) -> FirstLook | None:
     if columns is None:
         return FirstLook({}, values, ())
     parameters, arguments = columns
+    values = {name: values[name] for name in (*parameters, *values) if name in values}
     not_sent = plan.unmatched
     if parameters and not arguments:
         there = listed(f"'{name}'" for name in plan.parameters.columns)
