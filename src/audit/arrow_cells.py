@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import dataclass
 from datetime import date, time, timedelta
 from functools import partial
 from operator import methodcaller
@@ -21,6 +22,15 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 OUT_OF_RANGE: Final = "<value out of range>"  # as Arrow writes it
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """Stands for a cell that cannot be read; its `why`, `kind` of cell, and `fix` are for an error."""
+
+    why: str
+    kind: str = ""
+    fix: str = ""
 
 
 def python_values(column: pa.ChunkedArray[Any]) -> Iterator[Any]:
@@ -96,6 +106,8 @@ def json_value(value: Any) -> Any:
             return value.isoformat()
         case timedelta():
             return iso_duration(value)
+        case Unreadable():
+            return value
         case _:
             return OUT_OF_RANGE if hasattr(value, "as_py") else str(value)
 

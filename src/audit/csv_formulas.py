@@ -6,16 +6,20 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pyarrow as pa
 
 # A spreadsheet runs what begins like this as a formula: https://owasp.org/www-community/attacks/CSV_Injection
-_BARE_FORMULA: Final = r"^[=+\-@\t\r]"
-_FORMULA: Final = r"^'*[=+\-@\t\r]"
+_SIGN: Final = r"[=+\-@\t\r\n＝＋－＠]"
+_BARE_FORMULA: Final = f"^{_SIGN}"
+_FORMULA: Final = f"^'*{_SIGN}"
 _NUMBER: Final = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
-_GUARDED: Final = re.compile(r"'+[=+\-@\t\r]")
+_GUARDED: Final = re.compile(f"'+{_SIGN}")
 _OURS: Final = (
     frozenset({"Tool name", "Hash"}),
     frozenset({"Input row", "Structured result", "Duration (s)"}),
+    frozenset({"Result", "Status", "Error"}),
 )
 """Columns of our own tables, *Tool calls* and *Results*, of which the guard is taken off."""
 
@@ -28,6 +32,14 @@ def _formulas(column: Any, pattern: str = _FORMULA) -> Any:
     return compute.and_not(
         compute.match_substring_regex(column, pattern), compute.match_substring_regex(column, _NUMBER)
     )
+
+
+def guarded_names(names: Sequence[str]) -> list[str]:
+    """Names of columns, guarded as texts are: a server may have chosen them."""
+    import pyarrow as pa
+
+    formulas = _formulas(pa.array(names, pa.string())).to_pylist()
+    return [f"'{name}" if is_formula else name for name, is_formula in zip(names, formulas, strict=True)]
 
 
 def guarded(table: pa.Table) -> pa.Table:

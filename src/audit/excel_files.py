@@ -7,14 +7,16 @@ sheets, and texts that are too long, in pieces, in a sheet of their own. Reading
 from __future__ import annotations
 
 import re
-import warnings
 from contextlib import contextmanager
 from datetime import date, datetime, time
 from decimal import Decimal
-from functools import lru_cache
-from itertools import chain
+from itertools import chain, islice
 from math import isfinite
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, Self
+
+from ..types.texts import listed
+from .arrow_cells import Unreadable
+from .sheet_facts import WorkbookFacts, cell_name, column_letters
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -27,14 +29,15 @@ CHARACTERS: Final = 32_767
 _EXACT: Final = 10**15  # Excel keeps 15 digits of a number
 _FIRST_DAY: Final = date(1900, 3, 1)  # before it, Excel counts a day that never was
 _UNPACKED: Final = 1 << 30
+_MEASURED: Final = 100  # rows
+_WIDEST: Final = 60
 _TABLE: Final = "Table"
 _LONG: Final = "Long values"
 _LONG_COLUMNS: Final = ("Row", "Column", "Text")
 # ISO/IEC 29500, ST_Xstring: what XML cannot hold is written as _x0001_, and so is a text that looks like it.
 _TO_ESCAPE: Final = re.compile(r"[\x00-\x08\x0b-\x1f\ufffe\uffff]|_(?=x[0-9A-Fa-f]{4}_)")
-_SHOWN: Final = re.compile(r'"[^"]*"?|\\.|[_*].|\[[^\]]*\]')
-_PLACES: Final = re.compile("[0#?@ymdhsYMDHS]|General")
-_ESCAPED: Final = re.compile(r"_x([0-9A-Fa-f]{4})_")
+_LARGEST_WHOLE: Final = 2**63
+_AREA: Final = 1 << 26
 
 
 class WorkbookError(ValueError):
@@ -47,7 +50,7 @@ class WorkbookWriter:
     def __init__(self, stream: BinaryIO, names: Sequence[str]) -> None:
         if len(names) > COLUMNS:
             raise WorkbookError(f"has {len(names):,} columns, and a sheet of Excel holds {COLUMNS:,}")
-        with _openpyxl():
+        with _installed():
             from openpyxl import Workbook
 
         self._stream = stream
@@ -58,17 +61,32 @@ class WorkbookWriter:
         self._left = 0
         self._rows = 0
         self._long: list[tuple[int, str, str]] = []
-        self._new_sheet()
+        self._widths: list[int] = []
 
     def _new_sheet(self) -> None:
+        self._end_sheet()
         self._sheets += 1
-        self._sheet = self._book.create_sheet(_TABLE if self._sheets == 1 else f"{_TABLE} {self._sheets}")
+        self._sheet: Any = self._book.create_sheet(
+            _TABLE if self._sheets == 1 else f"{_TABLE} {self._sheets}"
+        )
         self._sheet.freeze_panes = "A2"
+        for place, width in enumerate(self._widths):
+            self._sheet.column_dimensions[column_letters(place)].width = width
         self._sheet.append([self._cell(name, bold=True) for name in self._names])
         self._left = ROWS - 1
 
+    def _end_sheet(self) -> None:
+        if self._sheets and self._names:
+            end = cell_name(ROWS - 1 - self._left, len(self._names) - 1)
+            self._sheet.auto_filter.ref = f"A1:{end}"
+
     def write(self, rows: Iterable[Sequence[Any]]) -> None:
-        for row in rows:
+        rows = iter(rows)
+        first = list(islice(rows, 0 if self._sheets else _MEASURED))
+        if not self._sheets:  # widths stand before the rows in the file
+            lengths = zip(self._names, *first, strict=True)
+            self._widths = [_width(cells) for cells in lengths]
+        for row in chain(first, rows):
             if not self._left:
                 self._new_sheet()
             self._left -= 1
@@ -106,13 +124,16 @@ class WorkbookWriter:
         cell: Any = WriteOnlyCell(self._sheet)
         cell.value = _TO_ESCAPE.sub(lambda found: f"_x{ord(found[0]):04X}_", text)
         cell.data_type = "s"  # openpyxl takes =1+1 for a formula, and #N/A for an error
-        if text.startswith(("=", "+", "-", "@")):
+        if text.startswith(("=", "+", "-", "@", "＝", "＋", "－", "＠")):
             cell.quotePrefix = True  # Excel then keeps it a text also when somebody edits the cell
         if bold:
             cell.font = Font(bold=True)
         return cell
 
     def close(self) -> None:
+        if not self._sheets:
+            self._new_sheet()
+        self._end_sheet()
         if self._long:
             self._sheet = self._book.create_sheet(_LONG)
             self._sheet.append(list(_LONG_COLUMNS))
@@ -135,6 +156,12 @@ class WorkbookWriter:
         return "; ".join(parts) or None
 
 
+def _width(cells: Iterable[Any]) -> int:
+    """The width of a column in digits, with room for the button of the filter."""
+    longest = max(len(str(cell).partition("\n")[0]) for cell in cells if cell is not None)
+    return min(longest + 4, _WIDEST)
+
+
 def _shortened(text: str) -> str:
     return f"{text[:1000]}… [{len(text):,} characters: all of them are in the sheet '{_LONG}']"
 
@@ -151,125 +178,160 @@ def _pieces(text: str) -> Iterator[str]:
 
 
 class Sheet(NamedTuple):
-    names: list[str]
+    title: str
     rows: list[list[Any]]
-    disguised: list[str]  # cells whose format shows another text than they hold
+    """All rows of the sheet from its first one on; None for an empty cell, `Unreadable` for an error."""
+    left: int
+    """How many empty columns stand before the first one."""
+    disguised: list[tuple[int, str]]
+    """Cells whose format shows another text than they hold: their place in the row, and their name."""
+    notes: list[str]
+    """What somebody who looks at the sheet may not see, or sees otherwise."""
 
 
 def read_workbook(file: Path) -> Sheet:
-    """Reads the first sheet, whose first row names the columns; of our own workbooks, all of the table.
+    """Reads the first sheet that is not hidden; of our own workbooks, all of the table.
 
     Formulas are not calculated: the values count that the program kept which saved the file.
     """
     import zipfile
 
-    with file.open("rb") as stream, file.open("rb") as again, _openpyxl(), warnings.catch_warnings():
-        from openpyxl import load_workbook
-
-        warnings.simplefilter("ignore")  # of what openpyxl does not keep when it writes a file again
+    with file.open("rb") as stream:
         try:
             with zipfile.ZipFile(stream) as archive:
                 # A small archive may unpack to more than the memory holds.
                 unpacked = sum(part.file_size for part in archive.infolist())
-            if unpacked > _UNPACKED:
-                raise WorkbookError(f"unpacks to {unpacked:,} bytes, of which {_UNPACKED:,} are allowed")
-            # openpyxl gives either values or formulas; only both show a formula whose value is missing.
-            values: Any = load_workbook(stream, read_only=True, data_only=True, keep_links=False)
-            formulas: Any = load_workbook(again, read_only=True, keep_links=False)
-            return _joined(values, formulas)
+                if unpacked > _UNPACKED:
+                    raise WorkbookError(f"unpacks to {unpacked:,} bytes, of which {_UNPACKED:,} are allowed")
+                with _installed():
+                    import python_calamine
+                stream.seek(0)
+                return _joined(python_calamine.load_workbook(stream), WorkbookFacts(archive))
         except WorkbookError:
             raise
         except zipfile.BadZipFile:
             raise WorkbookError(
                 "is no .xlsx file, or is protected by a password. Save it as 'Excel Workbook (*.xlsx)'"
             ) from None
-        except Exception as error:  # what openpyxl raises depends on what is damaged
+        except Exception as error:  # what is raised depends on what is damaged
             raise WorkbookError(f"cannot be read as an Excel file: {type(error).__name__} {error}") from None
 
 
-def _joined(values: Any, formulas: Any) -> Sheet:
-    sheets = values.worksheets
+def _joined(book: Any, facts: WorkbookFacts) -> Sheet:
+    visible = {sheet.name: str(sheet.visible).endswith("Visible") for sheet in book.sheets_metadata}
     # A person does not see a hidden one, so the first of the others is the table.
-    first = next((sheet for sheet in sheets if sheet.sheet_state == "visible"), sheets[0])
-    others = [sheet for sheet in sheets if sheet is not first]
-    disguised: list[str] = []
-    rows = _rows(first, formulas[first.title], disguised)
-    header = next(rows, list[Any]())
-    is_ours = first.title == _TABLE
-    for sheet in others if is_ours else ():
-        if re.fullmatch(rf"{_TABLE} \d+", sheet.title):
-            more = _rows(sheet, formulas[sheet.title], disguised)
-            if next(more, None) != header:
-                raise WorkbookError(f"has other columns in the sheet '{sheet.title}' than in '{_TABLE}'")
-            rows = chain(rows, more)
-    # Sheets may have formatted, empty columns and rows behind the table.
-    while header and header[-1] is None:
-        header.pop()
-    table = [_of_length(row, len(header)) for row in rows]
-    while table and not any(cell is not None for cell in table[-1]):
-        table.pop()
-    names = ["" if name is None else str(name).strip() for name in header]
-    if is_ours and others and others[-1].title == _LONG:
-        pieces = list(_rows(others[-1], formulas[_LONG], disguised))[1:]
-        disguised += _fill_in(table, names, pieces)
-    return Sheet(names, table, disguised)
+    first = next((name for name in visible if visible[name]), next(iter(visible)))
+    table = _read_sheet(book, facts, first)
+    is_ours = first == _TABLE
+    further = [name for name in visible if is_ours and re.fullmatch(rf"{_TABLE} \d+", name)]
+    has_long = is_ours and [*visible][-1] == _LONG
+    others = [name for name in visible if name not in (first, *further, *[_LONG] * has_long)]
+    if hidden := [f"'{name}'" for name in others if not visible[name]]:
+        table.notes.append(f"hidden sheets, which are not read: {listed(hidden)}")
+    if shown := [f"'{name}'" for name in others if visible[name]]:
+        table.notes.append(f"further sheets, which are not read: {listed(shown)}")
+    for name in further:
+        more = _read_sheet(book, facts, name)
+        if more.rows[:1] != table.rows[:1]:
+            raise WorkbookError(f"has other columns in the sheet '{name}' than in '{_TABLE}'")
+        table.rows.extend(more.rows[1:])
+        table.disguised.extend(more.disguised)
+    if has_long:
+        pieces = _read_sheet(book, facts, _LONG)
+        table.disguised.extend(pieces.disguised)
+        table.disguised.extend(_fill_in(table.rows, pieces.rows[1:]))
+    return table
 
 
-def _rows(sheet: Any, formulas: Any, disguised: list[str]) -> Iterator[list[Any]]:
-    """The values of each row; the file may say wrongly how large the sheet is, so rows differ in length."""
-    for some in (sheet, formulas):
-        # Otherwise openpyxl believes the file.
-        some.reset_dimensions()
-    for cells, written in zip(sheet.iter_rows(), formulas.iter_rows(values_only=True), strict=True):
-        yield [_read(cell, formula) for cell, formula in zip(cells, written, strict=True)]
-        disguised += [
-            cell.coordinate
-            for cell in cells
-            if cell.value is not None and not _shows(cell.number_format, text=isinstance(cell.value, str))
-        ]
+def _read_sheet(book: Any, facts: WorkbookFacts, name: str) -> Sheet:
+    said = facts.sheet(name)
+    # The reader takes memory for the whole area, and a cell may stand anywhere.
+    if (said.end[0] + 1) * (said.end[1] + 1) > _AREA:
+        raise WorkbookError(f"has values as far away as cell {cell_name(*said.end)} in the sheet '{name}'")
+    values = book.get_sheet_by_name(name)
+    left = values.start[1] if values.start else 0
+    rows = [list(map(_plain, row)) for row in values.iter_rows()]
+    disguised: list[tuple[int, str]] = []
+    for (row, column), code in said.formats.items():
+        value = _at(rows, row, column - left)
+        match value:
+            case int() if code.fills_up and not isinstance(value, bool):
+                rows[row][column - left] = NumberAsShown(value, code.filled_up(value))
+            case date() if code.has_time and not isinstance(value, datetime):
+                rows[row][column - left] = datetime.combine(value, time())
+            case _ if value is not None and not code.shows(text=isinstance(value, str)):
+                disguised.append((column - left, cell_name(row, column)))
+            case _:
+                pass
+    for row, column in said.uncalculated:
+        why = f"a formula in cell {cell_name(row, column)} that was never calculated"
+        _put(rows, row, column - left, Unreadable(why, fix="Save it with Excel"))
+    for (row, column), error in said.errors.items():
+        why = f"the error {error} in cell {cell_name(row, column)}"
+        _put(rows, row, column - left, Unreadable(why, fix="Correct it, or empty the cell"))
+    notes = [*_filled(values, rows, left), *_hidden(said.hidden_rows, rows)]
+    return Sheet(name, rows, left, disguised, notes)
 
 
-def _read(cell: Any, formula: Any) -> Any:
-    from openpyxl.styles.numbers import is_datetime
-
-    value = cell.value
-    if cell.data_type == "e":
-        raise WorkbookError(f"has the error {value} in cell {cell.coordinate}. Correct it, or empty the cell")
-    match value:
-        case None if formula is not None:
-            raise WorkbookError(
-                f"has a formula in cell {cell.coordinate} that was never calculated. Save it with Excel"
-            )
-        case datetime() if is_datetime(cell.number_format) == "date":
-            return value.date()
-        case str():
-            return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), value)
-        case _:
-            return value
+def _plain(value: Any) -> Any:
+    if value == "":
+        return None
+    # A number has no type in the file: programs write 1001 also as 1001.0 and 1.001E3.
+    if isinstance(value, float) and value.is_integer() and abs(value) < _LARGEST_WHOLE:
+        return int(value)
+    return value
 
 
-@lru_cache(maxsize=256)
-def _shows(number_format: str, *, text: bool) -> bool:
-    """Whether cells of a format show their own text, or their own number or time.
-
-    ISO/IEC 29500, 18.8.31: sections for positive and negative numbers, zero and texts. What stands in quotes
-    or behind a backslash is shown as it is; colours, and blanks as wide as a letter, are no text.
-    """
-    bare = _SHOWN.sub(lambda found: "\0" if found[0][0] in '"\\' else "", number_format)
-    sections = bare.split(";")
-    if text:
-        section = sections[3] if len(sections) > 3 else sections[-1]
-        return section.strip() == "@" or (len(sections) < 4 and "@" not in section)
-    return all(_PLACES.search(section) or not section.strip() for section in sections[:3])
+def _is_there(value: Any) -> bool:
+    return value is not None
 
 
-def _of_length(row: list[Any], length: int) -> list[Any]:
-    if any(cell is not None for cell in row[length:]):
-        raise WorkbookError("has values in a column without a name. Name it in the first row, or remove it")
-    return row[:length] + [None] * (length - len(row))
+def _at(rows: list[list[Any]], row: int, column: int) -> Any:
+    return rows[row][column] if row < len(rows) and 0 <= column < len(rows[row]) else None
 
 
-def _fill_in(table: list[list[Any]], names: list[str], pieces: list[list[Any]]) -> Iterator[str]:
+def _put(rows: list[list[Any]], row: int, column: int, value: Any) -> None:
+    if column < 0:  # left of all values, where no column has a name
+        return
+    rows += [list[Any]() for _ in range(row + 1 - len(rows))]
+    rows[row] += [None] * (column + 1 - len(rows[row]))
+    rows[row][column] = value
+
+
+def _filled(values: Any, rows: list[list[Any]], left: int) -> Iterator[str]:
+    """Gives each row of a merged cell its value, as a person reads it."""
+    merged: list[str] = []
+    for (top, start), (bottom, end) in values.merged_cell_ranges or ():
+        value = _at(rows, top, start - left)
+        if bottom > top and value is not None:
+            merged.append(f"{cell_name(top, start)}:{cell_name(bottom, end)}")
+            for row in range(top + 1, min(bottom + 1, len(rows))):
+                _put(rows, row, start - left, value)
+    if merged:
+        yield f"merged cells count for each of their rows: {listed(merged)}"
+
+
+def _hidden(hidden: set[int], rows: list[list[Any]]) -> Iterator[str]:
+    numbers = [str(row + 1) for row in sorted(hidden) if row < len(rows) and any(map(_is_there, rows[row]))]
+    if numbers:
+        yield f"hidden rows of the sheet, which are read all the same: {listed(numbers)}"
+
+
+class NumberAsShown(int):
+    """A whole number in a cell that shows it with zeros before it: as a text it has them, too."""
+
+    shown: str
+
+    def __new__(cls, value: int, shown: str) -> Self:
+        self = super().__new__(cls, value)
+        self.shown = shown
+        return self
+
+    def __str__(self) -> str:
+        return self.shown
+
+
+def _fill_in(rows: list[list[Any]], pieces: list[list[Any]]) -> Iterator[tuple[int, str]]:
     """Puts the texts that were too long for a cell back into their places.
 
     Where a cell does not say what it would of that text, one of both was edited, and what a person reads
@@ -278,19 +340,22 @@ def _fill_in(table: list[list[Any]], names: list[str], pieces: list[list[Any]]) 
     whole: dict[tuple[int, str], list[str]] = {}
     for row, column, piece in pieces:
         whole.setdefault((row, column), []).append(piece)
+    names = ["" if name is None else str(name).strip() for name in rows[0]]
     for (row, column), found in whole.items():
         text, place = "".join(found), names.index(column.strip())
-        if table[row - 1][place] == _shortened(text):
-            table[row - 1][place] = text
+        if rows[row][place] == _shortened(text):
+            rows[row][place] = text
         else:
-            yield f"{column} of row {row}, which is not that of the sheet '{_LONG}'"
+            yield place, f"{column} of row {row}, which is not that of the sheet '{_LONG}'"
 
 
 @contextmanager
-def _openpyxl() -> Generator[None]:
+def _installed() -> Generator[None]:
+    """The nodes come without the packages for workbooks."""
     try:
         yield
     except ModuleNotFoundError as error:
-        if error.name != "openpyxl":
+        package = {"openpyxl": "openpyxl", "python_calamine": "python-calamine"}.get(error.name or "")
+        if package is None:
             raise
-        raise WorkbookError("needs the package openpyxl. Install it with: pip install openpyxl") from None
+        raise WorkbookError(f"needs the package {package}. Install it with: pip install {package}") from None

@@ -14,27 +14,31 @@ import json
 import re
 import struct
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
+from itertools import islice
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, Protocol, Self, cast
 
 from ..types.columns import ROW_ID, ColumnForm, column_name
-from ..types.texts import json_integer, named_once, why_no_json, without_surrogates
-from .arrow_cells import OUT_OF_RANGE, flat_table, json_value, python_values
-from .csv_formulas import guarded, unguarded
+from ..types.texts import folded_name, json_integer, listed, named_once, why_no_json, without_surrogates
+from .arrow_cells import OUT_OF_RANGE, Unreadable, flat_table, json_value, python_values
+from .csv_formulas import guarded, guarded_names, unguarded
 from .excel_files import WorkbookError, WorkbookWriter, read_workbook
+from .sheet_facts import column_letters
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
     from types import TracebackType
 
     import pyarrow as pa
 
-_QUOTED: Final = re.compile(r'"[^"]*"')
 _EXCELS: Final = re.compile(r'"?sep=([,;|\t])"?\s*$', re.IGNORECASE)
 """The first line with which Excel declares the separator of a CSV file."""
+_LINE: Final = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n|\Z)")
+_INK: Final = re.compile(rb"\S")
 _LARGEST_BLOCK: Final = 2**31 - 1
 _AT_A_TIME: Final = 512
 _LARGE: Final = 1 << 24  # bytes
@@ -59,8 +63,16 @@ class FileTable:
     typed: bool  # whether cells have the types of the file; otherwise all cells are text
     objects: list[dict[str, Any]] | None = None
     """The rows as objects with the types of the file, if columns may have several types."""
-    disguised: tuple[str, ...] = ()
-    """Cells that show a person another text than they hold."""
+    numbers: Sequence[int] | None = None
+    """The numbers of the rows among those below the names; None: 1, 2, 3."""
+    understood: str = ""
+    """How the file was read, in a few words."""
+    notes: tuple[str, ...] = ()
+    """What a person who looks at the file may not see, or sees otherwise."""
+    disguised: tuple[tuple[str, str], ...] = ()
+    """Column and name of the cells that show a person another text than they hold."""
+    unreadable: tuple[tuple[str, Unreadable], ...] = ()
+    """Column and reason of the cells that have no value; they are missing in `table`."""
 
     @property
     def columns(self) -> list[str]:
@@ -72,17 +84,31 @@ class FileTable:
         objects = self.objects
         if objects is not None:
             objects = [{names.get(name, name): value for name, value in row.items()} for row in objects]
-        return replace(self, table=table, objects=objects)
+        disguised = tuple((names.get(name, name), cell) for name, cell in self.disguised)
+        unreadable = tuple((names.get(name, name), why) for name, why in self.unreadable)
+        return replace(self, table=table, objects=objects, disguised=disguised, unreadable=unreadable)
 
-    def mapped(self, columns: Collection[str], change: Callable[[str | None], str | None]) -> Self:
-        """The table with other texts in some columns; for a table without types."""
-        import pyarrow as pa
+    def only(self, kept: Sequence[int]) -> Self:
+        """The table with some of its rows, by their indices; each keeps its number."""
+        if len(kept) == self.total:
+            return self
+        numbers = range(1, self.total + 1) if self.numbers is None else self.numbers
+        return replace(
+            self,
+            table=self.table.take(kept),
+            objects=None if self.objects is None else [self.objects[index] for index in kept],
+            numbers=[numbers[index] for index in kept],
+        )
 
-        table = self.table
-        for name in columns:
-            changed = pa.array(map(change, table.column(name).to_pylist()), pa.string())
-            table = table.set_column(table.column_names.index(name), name, changed)
-        return replace(self, table=table)
+    def filled_rows(self) -> list[int]:
+        """The indices of the rows that have a value other than blanks; all, if there are no columns."""
+        if not self.columns:
+            return list(range(self.total))
+        columns = [_has_values(column) for column in self.table.columns]
+        texts = [any(there) for there in zip(*columns, strict=True)]
+        for index, row in enumerate(self.objects or () if self.unreadable else ()):
+            texts[index] |= any(isinstance(value, Unreadable) for value in row.values())
+        return [index for index, there in enumerate(texts) if there]
 
     @property
     def total(self) -> int:
@@ -99,6 +125,19 @@ class FileTable:
             yield from (dict(zip(self.columns, row, strict=True)) for row in zip(*columns, strict=True))
 
 
+def _has_values(column: pa.ChunkedArray[Any]) -> list[bool]:
+    """For each cell whether it has a value other than blanks; an empty text in CSV is one, in quotes."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    compute: Any = pc
+    there = compute.is_valid(column)
+    if pa.types.is_string(column.type):
+        blank = compute.fill_null(compute.match_substring_regex(column, r"^\s+$"), False)
+        there = compute.and_not(there, blank)
+    return there.to_pylist()
+
+
 class _Writer(Protocol):
     """Writes tables with the same columns into one stream, as Arrow's writers do.
 
@@ -113,13 +152,14 @@ class _Format(NamedTuple):
     """How tables are read and written in a format; None: they are not.
 
     A reader gives the file's own values, or a `TableError` that names the file, whatever is in it. Two
-    columns of one name are such an error (`_check_names`). A writer takes any number of pieces, in memory
+    columns of one name are such an error (`_check_names`). Other names are those that the columns may have,
+    by which a sheet's head is found below its title. A writer takes any number of pieces, in memory
     that does not grow with them.
 
     A format that guards cells against being read as formulas has a further writer without the guard.
     """
 
-    read: Callable[[Path], FileTable] | None = None
+    read: Callable[[Path, Collection[str]], FileTable] | None = None
     open_writer: Callable[[BinaryIO, pa.Schema], _Writer] | None = None
     open_raw_writer: Callable[[BinaryIO, pa.Schema], _Writer] | None = None
 
@@ -138,14 +178,26 @@ def wrong_ending(file: Path, endings: tuple[str, ...], what: str) -> str:
     return f"{file} cannot be {what}: the ending of its name has to be one of {', '.join(endings)}"
 
 
-def read_table_file(file: Path) -> FileTable:
-    """Reads a table in the format that the ending of the file's name says; `TableError` if it is none."""
+def read_parameters(file: Path, names: Collection[str]) -> FileTable:
+    """Reads a table whose rows are calls, in the format that the ending of the file's name says.
+
+    ``names`` are some that its columns may have: above the row with the names may stand titles. Rows without
+    any value are left out. Cells that cannot be read are `Unreadable`. Raises `TableError` for the file.
+    """
     read = _format(file).read
     if read is None:
         raise TableError(wrong_ending(file, READABLE, "read"))
     if is_device(file):
         raise TableError(f"{file} is a device or a pipe, not a file")
-    return read(file)
+    return read(file, {folded_name(name) for name in names})
+
+
+def read_table_file(file: Path) -> FileTable:
+    """Reads a table whose first row has the names, and all of whose cells can be read."""
+    table = read_parameters(file, ())
+    for _, cell in table.unreadable:
+        raise TableError(f"{file} has {cell.why}. {cell.fix}")
+    return table
 
 
 class TableWriter:
@@ -199,7 +251,7 @@ def is_device(file: Path) -> bool:
     return file.exists() and not file.is_file() and not file.is_dir()
 
 
-def _read_parquet(file: Path) -> FileTable:
+def _read_parquet(file: Path, _: Collection[str]) -> FileTable:
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -215,74 +267,97 @@ def _read_parquet(file: Path) -> FileTable:
     return FileTable(table, typed=True)
 
 
-def _read_csv(file: Path, *, separators: str = ",;\t") -> FileTable:
+_SEPARATORS: Final = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
+_TOP: Final = 20
+"""How many rows are looked at for the names of the columns."""
+_LONGEST_TOP: Final = 1 << 18
+
+
+def _read_csv(file: Path, wanted: Collection[str], *, separators: Iterable[str] = _SEPARATORS) -> FileTable:
     """Reads CSV in the variants of many programs.
 
-    The separator is that of Excel's ``sep=``, or else the most frequent one of the first line. Blanks around
-    names of columns are removed.
+    The separator is that of Excel's ``sep=``, or else the one with which the first rows look most like a
+    table. Blanks around names of columns are removed.
     """
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
-    try:
-        header = _read_header(file, separators)
-        if header.is_all:  # Arrow refuses a table without rows
-            table = pa.table({name: pa.array([], pa.string()) for name in header.names})
-            return FileTable(table, typed=False)
-        table = arrow_csv.read_csv(
-            _arrow_input(file),
-            # A row has to fit into a block, and a cell may be of any length.
-            read_options=arrow_csv.ReadOptions(
-                block_size=min(max(file.stat().st_size, 1 << 20), _LARGEST_BLOCK),
-                column_names=header.names,
-                skip_rows=header.lines,
-                use_threads=False,  # with threads an error does not say in which row
-            ),
-            parse_options=arrow_csv.ParseOptions(delimiter=header.separator, newlines_in_values=True),
-            convert_options=arrow_csv.ConvertOptions(
-                column_types=dict.fromkeys(header.names, pa.string()),
-                null_values=[""],
-                strings_can_be_null=True,
-                quoted_strings_can_be_null=False,
-            ),
-        )
-    except UnicodeDecodeError:
-        raise _not_utf8(file) from None
-    except (csv.Error, pa.ArrowInvalid) as error:
-        if "invalid UTF8" in str(error):
-            raise _not_utf8(file) from None
-        raise TableError(f"{file} cannot be read as CSV: {str(error).rstrip('.')}") from None
-    pa.default_memory_pool().release_unused()  # Arrow keeps what it read the file with, as large as the file
-    if _is_open_at_its_end(table, file):
-        raise TableError(f"{file} has a quotation mark that is not closed: its last cell is in several lines")
-    return FileTable(unguarded(table), typed=False)
+    data, encoding = _in_utf8(file)
+    header = _read_header(data, separators, wanted)
+    if not header.names:
+        why = "is empty" if _INK.search(data) is None else "cannot be read as CSV"
+        raise TableError(f"{file} {why}. Its first line has to name the columns")
+    names = _names_of(header.names, 0)
+    _check_names(names, file)
+    notes = tuple(_check_quotes(data, header, file)) if b'"' in data else ()
+    if _INK.search(data, _end_of_lines(data, header.lines)) is None:  # Arrow refuses a table without rows
+        table = pa.table({name: pa.array([], pa.string()) for name in names})
+    else:
+        try:
+            table = arrow_csv.read_csv(
+                pa.BufferReader(data),
+                # A row has to fit into a block, and a cell may be of any length.
+                read_options=arrow_csv.ReadOptions(
+                    block_size=min(max(len(data), 1 << 20), _LARGEST_BLOCK),
+                    column_names=names,
+                    skip_rows=header.lines,
+                    use_threads=False,  # with threads an error does not say in which row
+                ),
+                parse_options=arrow_csv.ParseOptions(delimiter=header.separator, newlines_in_values=True),
+                convert_options=arrow_csv.ConvertOptions(
+                    column_types=dict.fromkeys(names, pa.string()),
+                    null_values=[""],
+                    strings_can_be_null=True,
+                    quoted_strings_can_be_null=False,
+                ),
+            )
+        except pa.ArrowInvalid as error:
+            raise TableError(f"{file} cannot be read as CSV: {str(error).rstrip('.')}") from None
+        pa.default_memory_pool().release_unused()  # Arrow keeps what it read with, as large as the file
+    # Spreadsheets save empty columns behind the table, too.
+    named = [
+        name
+        for name, written in zip(names, header.names, strict=True)
+        if written or table.column(name).null_count < table.num_rows
+    ]
+    how = ", ".join(
+        [
+            *([f"separated by {_SEPARATORS[header.separator]}"] if len(names) > 1 else []),
+            encoding,
+            f"names in line {header.lines}",
+        ]
+    )
+    return FileTable(unguarded(table.select(named)), typed=False, understood=how, notes=notes)
 
 
-def _arrow_input(file: Path) -> Any:
-    """The file in a form that Arrow can open: it refuses names that are not UTF-8.
-
-    Not a Python stream: Arrow's threads read ahead, and reading from Python while it ends aborts the process.
-    """
-    import pyarrow as pa
-
-    try:
-        str(file).encode()
-    except UnicodeEncodeError:
-        return pa.BufferReader(file.read_bytes())
-    return file
+_SIGNS: Final = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
 
 
-def _not_utf8(file: Path) -> TableError:
-    return TableError(f"{file} is not UTF-8. Save it as 'CSV UTF-8'")
-
-
-def _is_open_at_its_end(table: pa.Table, file: Path) -> bool:
-    """Returns whether a quote without end took the rest of the file into one cell, which Arrow accepts."""
-    last = table.column(table.num_columns - 1)[-1].as_py() if table.num_rows else None
-    if last is None or "\n" not in last:
-        return False
+def _in_utf8(file: Path) -> tuple[bytes, str]:
+    """The content of a text file in UTF-8, and the name of the encoding that it has."""
     data = file.read_bytes()
-    return data.count(b'"') % 2 == 1 and not data.rstrip(b"\r\n").endswith(b'"')
+    sign, code = next(((sign, code) for sign, code in _SIGNS if data.startswith(sign)), (b"", ""))
+    if not sign and b"\0" in data[:2]:  # every second byte of the first letters in UTF-16
+        code = "utf-16-be" if data[:1] == b"\0" else "utf-16-le"
+    data = data[len(sign) :]
+    try:
+        if code.startswith("utf-16"):
+            return data.decode(code).encode(), "UTF-16"
+        data.decode()
+    except UnicodeDecodeError as error:
+        if code.startswith("utf-16"):
+            raise TableError(f"{file} is not text: {error}. Save it as 'CSV UTF-8'") from None
+    else:
+        return data, "UTF-8"
+    text = data.decode(errors="surrogateescape")
+    # Somebody put texts of two encodings into one file: whatever is read, some of it is wrong.
+    if sign or any(character > "\x7f" and not "\udc80" <= character <= "\udcff" for character in text):
+        line = text[: next(n for n, c in enumerate(text) if "\udc80" <= c <= "\udcff")].count("\n") + 1
+        raise TableError(f"{file} is UTF-8 with other bytes in line {line}. Save it as 'CSV UTF-8'")
+    try:
+        return data.decode("cp1252").encode(), "Windows-1252, as it is not UTF-8"
+    except UnicodeDecodeError:
+        return data.decode("latin-1").encode(), "Latin-1, as it is not UTF-8"
 
 
 class _Header(NamedTuple):
@@ -290,46 +365,104 @@ class _Header(NamedTuple):
     separator: str
     lines: int
     """Number of lines before the first row."""
-    is_all: bool
 
 
-def _read_header(file: Path, separators: str) -> _Header:
-    with file.open(encoding="utf-8-sig", newline="") as stream:
-        first = stream.readline()
-        if "\0" in first:  # UTF-16 without a byte order mark
-            raise _not_utf8(file)
-        separator_line = _EXCELS.match(first)
-        if separator_line:
-            first = stream.readline()
-        # A separator within quotes is text.
-        bare = _QUOTED.sub("", first)
-        separator = separator_line[1] if separator_line else max(separators, key=bare.count)
-        # Python's reader for the head, which may be in several lines;
-        # it also says in which one the rows begin.
-        reader = csv.reader(chain([first], stream), delimiter=separator)
-        names = [name.strip() for name in next(reader, ())]
-        is_all = not stream.read(1)
-    if not names:
-        raise TableError(f"{file} is empty. Its first line has to name the columns")
-    _check_names(names, file)
-    return _Header(names, separator, reader.line_num + bool(separator_line), is_all)
+def _read_header(data: bytes, separators: Iterable[str], wanted: Collection[str]) -> _Header:
+    top = data[:_LONGEST_TOP].decode(errors="ignore")
+    declaring = io.StringIO(top, newline="").readline()
+    declared = _EXCELS.match(declaring)
+    if declared:
+        top = top.removeprefix(declaring)
+    candidates: list[tuple[tuple[int, bool, float, int], _Header]] = []
+    for separator in declared[1] if declared else separators:
+        rows = [(row, end) for row, end in _top_rows(top, separator) if any(map(str.strip, row))]
+        if not rows:
+            continue
+        matches, index = _head_in([row for row, _ in rows], wanted)
+        head, end = rows[index]
+        below = [row for row, _ in rows[index + 1 :]]
+        alike = sum(len(row) == len(head) for row in below) / max(len(below), 1)
+        lines = end + bool(declared)
+        score = (matches, len(head) > 1, alike, len(head))
+        candidates.append((score, _Header([name.strip() for name in head], separator, lines)))
+    if not candidates:
+        return _Header([], ",", 0)
+    return max(candidates, key=itemgetter(0))[1]
+
+
+def _end_of_lines(data: bytes, lines: int) -> int:
+    place = 0
+    for _ in range(lines):
+        found = _LINE.match(data, place)
+        assert found is not None, "it matches nothing, too"
+        place = found.end()
+    return place
+
+
+def _top_rows(top: str, separator: str) -> Iterator[tuple[list[str], int]]:
+    """Yields the first rows, and the numbers of the lines in which they end."""
+    reader = csv.reader(io.StringIO(top, newline=""), delimiter=separator)
+    with suppress(csv.Error):  # a field that is longer than any name
+        for row in islice(reader, _TOP):
+            yield row, reader.line_num
+
+
+def _head_in(rows: Sequence[Sequence[Any]], wanted: Collection[str]) -> tuple[int, int]:
+    """How many of the wanted names stand in the row that has most of them, and the index of that row."""
+    matches = [
+        len({folded_name(cell) for cell in row if isinstance(cell, str)} & set(wanted)) for row in rows[:_TOP]
+    ]
+    most = max(matches)
+    return most, matches.index(most)
+
+
+def _names_of(cells: Iterable[Any], left: int) -> list[str]:
+    """The names of columns; one without a name has that of its place."""
+    names = ["" if cell is None else str(cell).strip() for cell in cells]
+    return [name or f"Column {column_letters(left + place)}" for place, name in enumerate(names)]
+
+
+def _check_quotes(data: bytes, header: _Header, file: Path) -> Iterator[str]:
+    """Refuses cells whose quotation marks are not closed, and notes those that may have swallowed rows."""
+    before = csv.field_size_limit(len(data) + 1)
+    lines = iter(io.TextIOWrapper(io.BytesIO(data), encoding="utf-8", newline=""))
+    for _ in range(header.lines):
+        next(lines)
+    reader = csv.reader(lines, delimiter=header.separator, strict=True)
+    swallowed: list[str] = []
+    row, least = None, max(len(header.names) - 1, 1)
+    try:
+        for row in reader:
+            if any("\n" in cell and cell.partition("\n")[0].count(header.separator) >= least for cell in row):
+                swallowed.append(str(header.lines + reader.line_num))
+    except csv.Error:
+        line = header.lines + reader.line_num
+        raise TableError(
+            f"{file} has a quotation mark that is not closed, or one within a cell in quotes, in line {line}"
+            " or before it. Close it, or write two for one that is part of the text"
+        ) from None
+    finally:
+        csv.field_size_limit(before)
+    if swallowed:
+        yield (
+            "cells whose quotation marks enclose what looks like rows, to which a mark may be missing: up to"
+            f" line {listed(swallowed)}"
+        )
 
 
 def _check_names(names: list[str], file: Path) -> None:
     twice = sorted(name for name, times in Counter(names).items() if times > 1)
-    if "" in twice:
-        raise TableError(f"{file} has more than one column without a name. Name them, or remove them")
     if twice:
         raise TableError(f"{file} has more than one column called '{twice[0]}'. Rename one of them")
 
 
-def _read_json_lines(file: Path) -> FileTable:
+def _read_json_lines(file: Path, _: Collection[str]) -> FileTable:
     lines = _text(file).split("\n")
     rows = [_json_object(line, file, number) for number, line in enumerate(lines, 1) if line.strip()]
     return _of_objects(rows)
 
 
-def _read_json(file: Path) -> FileTable:
+def _read_json(file: Path, _: Collection[str]) -> FileTable:
     try:
         parsed = json.loads(_text(file), parse_int=json_integer, object_pairs_hook=named_once)
     except (ValueError, RecursionError) as error:
@@ -384,21 +517,47 @@ def _column(values: list[Any]) -> Any:
     return pa.array([None if text is None else without_surrogates(text) for text in texts])
 
 
-def _read_excel(file: Path) -> FileTable:
+def _read_excel(file: Path, wanted: Collection[str]) -> FileTable:
     """Reads a sheet with the types of its cells; columns of several types also as objects."""
     import pyarrow as pa
 
     try:
-        names, rows, disguised = read_workbook(file)
+        sheet = read_workbook(file)
     except WorkbookError as error:
         raise TableError(f"{file} {error}") from None
-    if not names:
+    there = [index for index, row in enumerate(sheet.rows) if any(cell is not None for cell in row)]
+    if not there:
         raise TableError(f"{file} is empty. Its first row has to name the columns")
+    top = there[_head_in([sheet.rows[index] for index in there[:_TOP]], wanted)[1]]
+    rows = sheet.rows[top + 1 : there[-1] + 1]
+    head = sheet.rows[top]
+    head = [*head, *[None] * (max(map(len, rows), default=0) - len(head))]
+    rows = [[*row, *[None] * (len(head) - len(row))] for row in rows]
+    places = [
+        place
+        for place, name in enumerate(head)
+        if name is not None or any(row[place] is not None for row in rows)
+    ]
+    named = _names_of(head, sheet.left)
+    names = [named[place] for place in places]
     _check_names(names, file)
-    columns = [_column([row[position] for row in rows]) for position in range(len(names))]
-    objects = [dict(zip(names, map(json_value, row), strict=True)) for row in rows]
-    table = pa.Table.from_arrays(columns, names=names)
-    return FileTable(table, typed=True, objects=objects, disguised=tuple(disguised))
+    columns = [[row[place] for row in rows] for place in places]
+    unreadable = tuple(
+        (name, cell)
+        for name, column in zip(names, columns, strict=True)
+        for cell in column
+        if isinstance(cell, Unreadable)
+    )
+    readable = ([None if isinstance(cell, Unreadable) else cell for cell in column] for column in columns)
+    return FileTable(
+        pa.Table.from_arrays([_column(column) for column in readable], names=names),
+        typed=True,
+        objects=[dict(zip(names, map(json_value, row), strict=True)) for row in zip(*columns, strict=True)],
+        understood=f"sheet '{sheet.title}', names in row {top + 1}",
+        notes=tuple(sheet.notes),
+        disguised=tuple((named[place], cell) for place, cell in sheet.disguised),
+        unreadable=unreadable,
+    )
 
 
 def _as_people_read(names: list[str]) -> list[str]:
@@ -469,14 +628,16 @@ class _CsvWriter:
         self._guard = guard
         self._stream = stream
         self._order = _as_people_read(schema.names)
+        head = flat_table(schema.empty_table().select(self._order))
+        self._names = guarded_names(self._order) if guard else self._order
         self._writer = arrow_csv.CSVWriter(
             stream,
-            flat_table(schema.empty_table().select(self._order)).schema,
+            head.rename_columns(self._names).schema,
             write_options=arrow_csv.WriteOptions(delimiter=separator),
         )
 
     def write_table(self, table: pa.Table, /) -> None:
-        flat = flat_table(table.select(self._order))
+        flat = flat_table(table.select(self._order)).rename_columns(self._names)
         flat = guarded(flat) if self._guard else flat
         if flat.nbytes < _LARGE:
             self._writer.write_table(flat)
@@ -515,7 +676,7 @@ class _CsvWriter:
 FORMATS: Final[dict[str, _Format]] = {
     ".csv": _Format(_read_csv, _CsvWriter, partial(_CsvWriter, guard=False)),
     ".tsv": _Format(
-        partial(_read_csv, separators="\t"),
+        partial(_read_csv, separators=("\t",)),
         partial(_CsvWriter, separator="\t"),
         partial(_CsvWriter, separator="\t", guard=False),
     ),

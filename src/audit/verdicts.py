@@ -414,9 +414,3 @@ def _is_one(calls: Sequence[range]) -> bool:
 
 def run_text(run: str) -> str:
     return f"run {run}" if run else "a run without id"
-
-
-def listed(texts: Iterable[str]) -> str:
-    named = list(texts)
-    more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
-    return ", ".join(named[:_MOST_NAMED]) + more

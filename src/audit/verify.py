@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from ..types.texts import listed
 from .calls_table import (
     COLUMNS,
     is_journal,
@@ -25,7 +26,6 @@ from .verdicts import (
     VerifiedRun,
     has_hash,
     has_newer_hash,
-    listed,
     newer,
     read_record,
     run_text,
@@ -60,7 +60,8 @@ def verify_file(
     found = verify_table(read.table, head=head)
     if not read.disguised:
         return found
-    text = f"Cells show another text than they hold, by their format: {listed(read.disguised)}."
+    cells = listed(cell for _, cell in read.disguised)
+    text = f"Cells show another text than they hold, by their format: {cells}."
     return replace(found, findings=(*found.findings, Finding(Verdict.ALTERED, text)))
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ..types.texts import counted
+from ..types.texts import counted, listed
 from .journal import FORMAT, keys_file
 from .journal_lines import (
     LINES,
@@ -36,7 +36,6 @@ from .verdicts import (
     VerifiedRun,
     has_hash,
     has_newer_hash,
-    listed,
     newer,
     read_record,
     split_head,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from ..audit.table_formats import READABLE, WRITABLE, either
+from ..audit.table_formats import READABLE, WRITABLE, either, read_parameters
 from ..types.texts import counted
 from . import completion
 from .command_errors import CommandError, ExitCode, Interrupt, UsageError, reports_errors
@@ -18,11 +18,12 @@ from .files import (
     JSON,
     check_folder,
     check_journal,
+    check_readable,
     check_resume,
     check_table,
     going_on,
     is_same,
-    read_table,
+    reading_table,
     split_pairs,
     with_pairs,
 )
@@ -35,10 +36,6 @@ if TYPE_CHECKING:
     from ..audit.table_formats import FileTable
     from ..runs.table_run import RunEnding, TableRun
     from ..types.tool import MCPTool
-
-
-_COMMA = re.compile(r"[+-]?(?:\d{1,3}(?:\.\d{3})+|\d+)(?:,\d+)?")
-_COMMA_IN_ERROR = re.compile(r'is text "[+-]?[\d.]+,\d+"')
 
 
 @reports_errors
@@ -67,6 +64,13 @@ def batch(
         Path | None,
         typer.Option(metavar="FILE", help=f"Write the results into a {either(*WRITABLE, JSON)} file."),
     ] = None,
+    all_columns: Annotated[
+        bool,
+        typer.Option(
+            "--all-columns",
+            help="In --out, also the tool, its server and digest, the arguments, times and attempts.",
+        ),
+    ] = False,
     records: Annotated[
         Path | None,
         typer.Option(
@@ -90,13 +94,26 @@ def batch(
         bool,
         typer.Option(
             "--decimal-comma",
-            help="Numbers in the CSV file are written as 1.234,5; for parameters that are numbers.",
+            help="Texts in the table are numbers such as 1.234,5; for parameters that are numbers.",
         ),
     ] = False,
     arguments_column: Annotated[
         str | None,
         typer.Option(metavar="COLUMN", help="Take all arguments from this column, which holds JSON."),
     ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be sent, and make no call.")
+    ] = False,
+    limit: Annotated[
+        int | None, typer.Option(min=1, metavar="ROWS", help="Make the calls of the first rows only.")
+    ] = None,
+    only_failed: Annotated[
+        bool,
+        typer.Option(
+            "--only-failed",
+            help="The table is an earlier --out: make the calls of its rows whose Status is not ok.",
+        ),
+    ] = False,
     concurrency: Concurrency = None,
     executor: ExecutorOption = "threads",
     on_error: Annotated[
@@ -141,38 +158,55 @@ def batch(
     _check_files(table, out, records, audit, resume)
     # All of it before the first call: a file that cannot be written must not cost the results.
     check_folder(save_dir)
-    from .batch_run import run_and_write, table_run
+    check_readable(table)
+    from ..runs.argument_sources import ParameterRows, PlannedCalls
+    from .batch_run import run_and_write, say_what_is_sent, table_run
     from .sessions import CommandSessions
 
-    parameters = _renamed(read_table(table), pairs(column, "--column"), table)
-    if arguments_column is not None and arguments_column not in parameters.columns:
-        raise UsageError(
-            f"{table} has no column '{arguments_column}'. Its columns are {', '.join(parameters.columns)}."
-        )
     with (
         Interrupt() as interrupt,
         going_on(resume, journal),
         CommandSessions(connection, interrupt) as sessions,
     ):
         found = sessions.find_tool(route, tool)
-        if decimal_comma:
-            parameters = _with_decimal_points(parameters, found)
+        parameters = _read(table, found, pairs(column, "--column"), arguments_column)
+        kept = parameters.filled_rows()
+        left_out = sorted({*range(parameters.total)}.difference(kept))
+        if only_failed:
+            kept = _failed(parameters, kept, table)
+        plan = PlannedCalls(
+            tool=found,
+            values=with_pairs({}, constants, found.parameter_schema),
+            parameters=ParameterRows.of_file(parameters.only(kept[:limit])),
+            json_column=arguments_column,
+            decimal_comma=decimal_comma,
+        )
         calls = sessions.run_for([route], save_dir)
+        say_what_is_sent(table, parameters, [index + 1 for index in left_out], plan, calls)
+        if dry_run:
+            return ExitCode.OK
         calls.repeat_unknown = repeat_unknown
         with call_executor(executor, concurrency, connection, calls) as at_once:
             run = table_run(
-                parameters,
+                plan,
                 found,
-                column=arguments_column,
-                constants=with_pairs({}, constants, found.parameter_schema),
                 sessions=sessions,
                 concurrency=at_once,
                 fail=on_error == "fail",
                 journal_file=journal,
                 earlier_file=resume,
             )
+            began = monotonic()
             try:
-                ending = run_and_write(run, interrupt, out, records=records, raw_csv=raw_csv, as_json=as_json)
+                ending = run_and_write(
+                    run,
+                    interrupt,
+                    out,
+                    records=records,
+                    all_columns=all_columns,
+                    raw_csv=raw_csv,
+                    as_json=as_json,
+                )
             except (CommandError, OSError):  # results or records cannot be written
                 if journal is not None and run.summary.finished:
                     note(f"What has finished is in {journal}. Go on with: --resume {journal}")
@@ -181,36 +215,32 @@ def batch(
         note(f"Wrote {counted(run.summary.total, 'row')} to {out}")
     if records is not None:
         note(f"Wrote the records to {records}")
+    _sum_up(run, monotonic() - began, journal, out)
     return _report(run, ending, journal, resume)
 
 
-def _renamed(table: FileTable, columns: Mapping[str, str], file: Path) -> FileTable:
-    """The table with the columns of ``--column`` under the names of their parameters."""
-    for parameter, column in columns.items():
-        if column not in table.columns:
-            raise UsageError(f"{file} has no column '{column}'. Its columns are {', '.join(table.columns)}.")
+def _read(file: Path, tool: MCPTool, columns: Mapping[str, str], arguments_column: str | None) -> FileTable:
+    """The table, with the columns of ``--column`` under the names of their parameters."""
+    from ..client.validation.argument_schemas import parameters_in
+
+    named = [*columns.values(), *([] if arguments_column is None else [arguments_column])]
+    with reading_table():
+        table = read_parameters(file, [*parameters_in(tool.parameter_schema), *named])
+    for name in named:
+        if name not in table.columns:
+            raise UsageError(f"{file} has no column '{name}'. Its columns are {', '.join(table.columns)}.")
+    for parameter in columns:
         if parameter in table.columns:
             raise UsageError(f"{file} has a column '{parameter}' already. Leave out --column, or rename it.")
     return table.renamed({column: parameter for parameter, column in columns.items()})
 
 
-def _with_decimal_points(table: FileTable, tool: MCPTool) -> FileTable:
-    """The table with ``1.234,5`` as ``1234.5`` in the columns of numbers; other texts stay as they are."""
-    from ..client.validation.argument_schemas import parameters_in
-
-    # A file with types has numbers, not texts that look like some.
-    if table.typed:
-        return table
-    wanted = parameters_in(tool.parameter_schema)
-    numbers = {name for name, parameter in wanted.items() if parameter.kinds & {"number", "integer"}}
-    return table.mapped(numbers & set(table.columns), _with_point)
-
-
-def _with_point(text: str | None) -> str | None:
-    # A point that is not before three digits separates no thousands: `1.5` stays one and a half.
-    if text is None or not _COMMA.fullmatch(text.strip()):
-        return text
-    return text.strip().replace(".", "").replace(",", ".")
+def _failed(table: FileTable, rows: list[int], file: Path) -> list[int]:
+    """Those of some rows of an earlier run's results that have no result."""
+    if "Status" not in table.columns:
+        raise UsageError(f"{file} has no column 'Status'. --only-failed goes on with the file of an --out.")
+    status = table.table.column("Status").to_pylist()
+    return [index for index in rows if status[index] != "ok"]
 
 
 def _check_files(
@@ -231,6 +261,19 @@ def _check_files(
             f"{audit} exists and would be overwritten. Name another file, or go on with that run:"
             f" --resume {audit}."
         )
+
+
+def _sum_up(run: TableRun, seconds: float, journal: Path | None, out: Path | None) -> None:
+    """Says what came of the calls, and how to go on with those that failed."""
+    made = counted(run.summary.total - run.summary.resumed, "call")
+    statuses = ", ".join(f"{count:,} {status.value}" for status, count in run.summary.statuses.most_common())
+    note(f"{made} in {seconds:.1f} s: {statuses or 'none'}")
+    if not run.summary.failed:
+        return
+    if out is not None and out.suffix.lower() in READABLE:
+        note(f"Correct the rows in {out} that failed, and call them again: {out} --only-failed")
+    if journal is not None:
+        note(f"Or make them again as they are: --resume {journal}")
 
 
 def _report(run: TableRun, ending: RunEnding, journal: Path | None, earlier: Path | None) -> ExitCode:
@@ -254,8 +297,6 @@ def _report(run: TableRun, ending: RunEnding, journal: Path | None, earlier: Pat
     warning = visible(summary.warning() or "")
     if summary.failed:
         complain(warning)
-        if _COMMA_IN_ERROR.search(warning):
-            note("If the numbers in the table have a decimal comma, add --decimal-comma.")
         return ExitCode.FAILED
     if warning:
         note(warning)

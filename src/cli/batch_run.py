@@ -9,22 +9,26 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ..audit.journal_lines import JournalError
-from ..runs.argument_sources import ParameterRows, PlannedCalls
+from ..client.validation.argument_schemas import parameters_of
+from ..runs.first_look import first_look
 from ..runs.result_records import RecordsCollector
 from ..runs.table_run import RunEnding, TableRun
+from ..runs.typed_results import TypedResults
 from ..tools.caller.calls_report import ResultsWriter, plan_results
 from ..types.columns import ColumnForm
-from ..types.texts import beginning, counted, visible
-from .command_errors import CommandError
+from ..types.texts import beginning, compact_json, counted, listed, visible
+from .command_errors import CommandError, UsageError
 from .files import JSON, TableFile, journal_to_resume, json_record, writing
 from .terminal import LONGEST_ERROR, batch_progress, note, one_line, say, show_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Collection, Generator, Iterator, Sequence
     from pathlib import Path
 
     from ..audit.table_formats import FileTable
+    from ..runs.argument_sources import ParameterRows, PlannedCalls
     from ..runs.call_values import CallOutcome
+    from ..runs.engine import Run
     from ..types.tool import MCPTool
     from .sessions import CommandSessions
 
@@ -33,14 +37,50 @@ if TYPE_CHECKING:
 
 _ERRORS_SHOWN: Final = 10
 _ROWS_NAMED: Final = 5
+_LONGEST_VALUE: Final = 40
+
+
+def say_what_is_sent(
+    file: Path, read: FileTable, left_out: Sequence[int], plan: PlannedCalls, run: Run
+) -> None:
+    """Says what the calls send, and refuses a table of which nothing or something wrong would be sent."""
+    rows = counted(plan.total, "row")
+    note(f"{file}: {', '.join(filter(None, (read.understood, rows)))}")
+    look = first_look(plan, run.secrets)
+    if look is None:
+        return
+    for name, values in look.values.items():
+        column = look.columns.get(name)
+        source = f" <- {column}" if column not in (name, None) else ""
+        note(f"  {visible(name)}{visible(source)}: {', '.join(map(_shown, values))}")
+    if look.not_sent:
+        note(f"not sent: {visible(listed(look.not_sent))}")
+    if left_out:
+        note(f"left out, as they have no value: row {listed(map(str, left_out))}")
+    sent = set(look.columns.values())
+    for remark in (*read.notes, *look.notes, *_doubtful(read, sent)):
+        note(f"note: {visible(remark)}.")
+    if look.unfit:
+        raise UsageError(f"{look.unfit}. Rename a column, or name it: --column PARAMETER=COLUMN.")
+    if look.comma:
+        raise UsageError(f"{look.comma}. Add --decimal-comma.")
+
+
+def _shown(value: Any) -> str:
+    return one_line(compact_json(value), _LONGEST_VALUE)
+
+
+def _doubtful(read: FileTable, sent: Collection[str]) -> Iterator[str]:
+    if unreadable := [cell.why for column, cell in read.unreadable if column in sent]:
+        yield f"rows that are not called, because of {listed(unreadable)}"
+    if disguised := [cell for column, cell in read.disguised if column in sent]:
+        yield f"cells whose format shows another text than is sent: {listed(disguised)}"
 
 
 def table_run(
-    parameters: FileTable,
+    plan: PlannedCalls,
     tool: MCPTool,
     *,
-    column: str | None,
-    constants: dict[str, Any],
     sessions: CommandSessions,
     concurrency: int,
     fail: bool,
@@ -49,14 +89,10 @@ def table_run(
 ) -> TableRun:
     """Prepares the run of a tool over a table.
 
-    ``column`` holds all arguments as JSON; None for one column per argument. ``constants`` are arguments of
-    every call, over which those of a row win. Raises `JournalAltered` or
-    `CommandError` if the journal to resume from cannot be used.
+    Raises `JournalAltered` or `CommandError` if the journal to resume from cannot be used.
     """
     return TableRun(
-        plan=PlannedCalls(
-            tool=tool, values=constants, parameters=ParameterRows.of_file(parameters), json_column=column
-        ),
+        plan=plan,
         run=sessions.run,
         stop=sessions.stop,
         concurrency=concurrency,
@@ -76,6 +112,7 @@ def run_and_write(
     out: Path | None,
     *,
     records: Path | None = None,
+    all_columns: bool,
     raw_csv: bool,
     as_json: bool,
 ) -> RunEnding:
@@ -89,8 +126,12 @@ def run_and_write(
     with ExitStack() as stack:
         sinks: list[Sink] = []
         if out is not None:
-            is_json = out.suffix.lower() == JSON
-            sink = _json(out) if is_json else _table(out, run.plan.parameters, raw_csv=raw_csv)
+            if out.suffix.lower() == JSON:
+                sink = _json(out)
+            elif all_columns:
+                sink = _all_columns(out, run.plan.parameters, raw_csv=raw_csv)
+            else:
+                sink = _table(out, run, raw_csv=raw_csv)
             sinks.append(stack.enter_context(sink))
         if records is not None:
             sinks.append(stack.enter_context(_records(records, run, raw_csv=raw_csv)))
@@ -109,13 +150,12 @@ def run_and_write(
         except JournalError as error:
             fix = "" if run.earlier is not None else " Name another file for --audit."
             raise CommandError(f"{error}.{fix}") from None
-    run.summary.unmatched = run.plan.unmatched
     return ending
 
 
 @contextmanager
-def _table(out: Path, parameters: ParameterRows, *, raw_csv: bool) -> Generator[Sink]:
-    """Opens the sink for a CSV or Parquet file with the columns of the node's output table."""
+def _all_columns(out: Path, parameters: ParameterRows, *, raw_csv: bool) -> Generator[Sink]:
+    """Opens the sink for a file of a table with all columns of the node's output table."""
     layout = plan_results(parameters.columns, form=ColumnForm.PORTABLE, images=False)
     with TableFile(out, raw_csv=raw_csv) as file:
         writer = ResultsWriter(layout, parameters.table, file.write, equal=False)
@@ -124,6 +164,32 @@ def _table(out: Path, parameters: ParameterRows, *, raw_csv: bool) -> Generator[
         finally:
             # The last piece is waiting in it, also when the run was canceled.
             writer.close()
+
+
+@contextmanager
+def _table(out: Path, run: TableRun, *, raw_csv: bool) -> Generator[Sink]:
+    """Opens the sink for a file of a table with the input's columns, what the tool gave, and how it ended."""
+    parameters, tool = run.plan.parameters, run.plan.tool
+    assert parameters is not None
+    assert tool is not None
+    layout = plan_results(parameters.columns, form=ColumnForm.PORTABLE, images=False, compact=True)
+    with TypedResults(parameters_of(tool)) as typed, TableFile(out, raw_csv=raw_csv) as file:
+        writer = ResultsWriter(layout, parameters.table, typed.write, equal=False)
+
+        def add(outcome: CallOutcome) -> None:
+            writer.add(outcome)
+            typed.add(outcome)
+
+        try:
+            yield add
+        finally:
+            writer.close()
+            # Only now: the types of the columns depend on the results of all calls.
+            for piece in typed.pieces(before=1 + len(layout.inputs)):
+                file.write(piece)
+            if typed.several:
+                calls = counted(typed.several, "call")
+                run.summary.notes[f"{calls} gave several records; --records FILE writes them as rows"] = None
 
 
 @contextmanager

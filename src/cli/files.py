@@ -15,7 +15,14 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ..audit.table_formats import WRITABLE, TableError, TableWriter, read_table_file, wrong_ending
+from ..audit.table_formats import (
+    READABLE,
+    WRITABLE,
+    TableError,
+    TableWriter,
+    read_table_file,
+    wrong_ending,
+)
 from ..client.protocol.messages import decode
 from ..system import whole_file
 from ..types.columns import ROW_ID
@@ -134,10 +141,23 @@ class TableFile(TableWriter):
 
 def read_table(file: Path) -> FileTable:
     """Reads a table; the ending of the file is its format."""
-    try:
+    with reading_table():
         return read_table_file(file)
+
+
+@contextmanager
+def reading_table() -> Generator[None]:
+    try:
+        yield
     except TableError as error:
         raise CommandError(f"{error}.") from None
+
+
+def check_readable(file: Path) -> None:
+    """Refuses a file that is not there, or that cannot be a table."""
+    file.stat()
+    if file.suffix.lower() not in READABLE:
+        raise CommandError(f"{wrong_ending(file, READABLE, 'read')}.")
 
 
 @contextmanager

@@ -26,15 +26,15 @@ from decimal import Decimal
 from operator import methodcaller
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, cast
-from unicodedata import normalize
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
+from ..audit.arrow_cells import Unreadable, in_microseconds, python_value
 from ..client.protocol.messages import DEEPEST, is_deeper
 from ..client.validation.argument_schemas import ANYTHING, Parameter, parameters_of, type_of
 from ..types.columns import ROW_ID, ColumnForm, ColumnKind, column_name
 from ..types.errors import ArgumentsInvalid, MCPError, SettingInvalid, ToolNotFound
-from ..types.texts import compact_json, iso_duration, json_integer, pointer_step
+from ..types.texts import compact_json, folded_name, iso_duration, json_integer, listed, pointer_step
 from .call_values import PlannedCall
 from .cell_contents import content_as_json, content_of_file, how_to_convert
 
@@ -68,6 +68,7 @@ RESULT_COLUMNS: Final[tuple[tuple[str, str, ResultKind], ...]] = (
 )
 """Name, attribute of the record, and kind of each column of *Results* about a call, except the tool's."""
 _SIGNS_OF_RESULTS: Final = frozenset({"Input row", "Structured result", "Duration (s)"})
+_OUTCOME: Final = frozenset({"Result", "Status", "Error"})
 _KEYS_OF_RECORDS: Final = ("List", "Position")  # beside *Input row* and *Tool name*, in *Records*
 _WITH_ZONE: Final = re.compile(r"[\dT:.+-]+Z?\[[\w/+:-]+\]")
 _RENAMED: Final = re.compile(r" \(input\)(?: #\d+)?$")
@@ -109,7 +110,7 @@ class ParameterRows:
         """The rows of a file, with their numbers from 1 as RowIDs."""
         import pyarrow as pa
 
-        numbers = pa.array(map(str, range(1, read.total + 1)), pa.string())
+        numbers = pa.array(map(str, read.numbers or range(1, read.total + 1)), pa.string())
         table = pa.Table.from_arrays([numbers, *read.table.columns], names=[ROW_ID, *read.columns])
         return cls(table=table, typed=read.typed, objects=read.objects)
 
@@ -124,7 +125,7 @@ class ParameterRows:
             piece = _Piece(self.table.slice(first, size))
             for index in range(max(0, start - first), len(piece.row_ids)):
                 objects = self.objects
-                row = _Row(piece, index) if objects is None else objects[first + index]
+                row = _Row(piece, index) if objects is None else _Cells(objects[first + index])
                 yield piece.row_ids[index], row
 
 
@@ -144,6 +145,7 @@ class PlannedCalls:
     tool_column: str | None = None  # the column that names each row's tool
     # the column that holds all arguments of a row as JSON; None for one column per argument
     json_column: str | None = None
+    decimal_comma: bool = False  # whether texts for parameters that are numbers are written as 1.234,5
     _columns: list[str] = field(init=False)
     # Those of them that an earlier run wrote about its calls. They are arguments only of parameters with
     # exactly the same name: a *Status* is no ``status``.
@@ -169,6 +171,13 @@ class PlannedCalls:
             return ()
         expected = {*self._matched, *self._outcomes}
         return tuple(name for name in self._columns if name not in expected)
+
+    def columns_of(self, tool: Tool) -> tuple[Mapping[str, Parameter], dict[str, str]] | None:
+        """The parameters of a tool, and the columns of those that have one; None for arguments in JSON."""
+        if self.json_column is not None:
+            return None
+        known = self._known.get(id(tool)) or self._learn(tool)
+        return known.parameters, known.plan.arguments
 
     def calls(self, start: int = 0) -> Iterator[PlannedCall]:
         """Yields the calls in the order of the rows, from a row's index on."""
@@ -216,15 +225,22 @@ class PlannedCalls:
             return dict(known.fixed)
         if self.json_column is not None:
             of_row = arguments_from_json(row[self.json_column], source=f"column '{self.json_column}'")
-        elif self.parameters.typed:
-            of_row = arguments_from_row(row, known.plan, known.parameters)
+            return {**known.fixed, **of_row}
+        if self.parameters.typed:
+            of_row = arguments_from_row(row, known.plan, known.parameters, decimal_comma=self.decimal_comma)
         else:
-            cells = ((name, row[column]) for name, column in known.plan.arguments.items())
-            of_row = arguments_from_pairs(
-                ((name, text) for name, text in cells if text is not None), known.parameters
-            )
+            cells = _cells_of(row, known.plan, known.parameters, decimal_comma=self.decimal_comma)
+            of_row = arguments_from_pairs(cells.items(), known.parameters)
         nulls = {name: None for name, column in known.nulls.items() if row[column] is None}
-        return {**nulls, **known.fixed, **of_row}
+        arguments = {**nulls, **known.fixed, **of_row}
+        if known.parameters and not arguments and self.tool_column is None:
+            there = listed(f"'{column}'" for column in known.plan.arguments.values())
+            raise ArgumentsInvalid(
+                "The row has no argument for the tool: its cells are missing"
+                + (f" in {there}" if there else ""),
+                fix="Fill one of them, or remove the row",
+            )
+        return arguments
 
     def _learn(self, tool: Tool) -> _KnownTool:
         parameters = parameters_of(tool, self._columns)
@@ -233,15 +249,13 @@ class PlannedCalls:
         self._matched.update(plan.arguments.values())
         fixed = {**self.values, **arguments_from_pairs(self.pairs, parameters, files=True)}
         nulls = {name: column for name, column in plan.arguments.items() if parameters[name].wants_null}
-        known = self._known[id(tool)] = _KnownTool(
-            tool, parameters, plan, fixed, {} if self.json_column is not None else nulls
-        )
+        known = self._known[id(tool)] = _KnownTool(tool, parameters, plan, fixed, nulls)
         return known
 
 
 def outcome_columns(columns: Collection[str]) -> frozenset[str]:
     """Finds the columns that an earlier *Results* or *Records* has about its calls; none in other tables."""
-    if _SIGNS_OF_RESULTS.isdisjoint(columns):
+    if _SIGNS_OF_RESULTS.isdisjoint(columns) and not set(columns) >= _OUTCOME:
         return frozenset()
     own = {*(name for name, *_ in RESULT_COLUMNS), *map(column_name, ColumnForm), *_KEYS_OF_RECORDS}
     return frozenset(name for name in columns if _RENAMED.sub("", name) in own)
@@ -279,13 +293,23 @@ class _Row(dict[str, Any]):
         self._piece, self._index = piece, index
 
     def __missing__(self, name: str) -> Any:
-        value = self._piece.column(name)[self._index]
-        if isinstance(value, Unreadable):
-            raise ArgumentsInvalid(
-                f"The cell of column '{name}' cannot be read: {value.why}",
-                fix=f"{how_to_convert(value.kind)}, or remove the column",
-            )
-        return value
+        return _readable(self._piece.column(name)[self._index], name)
+
+
+class _Cells(dict[str, Any]):
+    """A row of a file whose cells have several types."""
+
+    def __getitem__(self, name: str) -> Any:
+        return _readable(super().__getitem__(name), name)
+
+
+def _readable(value: Any, column: str) -> Any:
+    if isinstance(value, Unreadable):
+        raise ArgumentsInvalid(
+            f"The cell of column '{column}' cannot be read: {value.why}",
+            fix=value.fix or f"{how_to_convert(value.kind)}, or remove the column",
+        )
+    return value
 
 
 def rows_per_piece(table: pa.Table | None) -> int:
@@ -319,14 +343,6 @@ def _shares_cells(kind: Any) -> bool:
     return is_list and _shares_cells(kind.value_type)
 
 
-@dataclass(frozen=True, slots=True)
-class Unreadable:
-    """Stands for a cell that Python cannot read; `why` and `kind`, a name of its type, are for an error."""
-
-    why: str
-    kind: str = ""
-
-
 def values_of(column: Any) -> list[Any]:
     """The values of an Arrow column, `Unreadable` for a cell that Python cannot read; see `python_values`."""
     import pyarrow as pa
@@ -337,8 +353,6 @@ def values_of(column: Any) -> list[Any]:
         # Nobody knows what the stored parts mean, and they may be keys of file stores.
         return [unknown if present else None for present in column.is_valid().to_pylist()]
     if pa.types.is_nested(column.type) or getattr(column.type, "unit", "") == "ns":
-        from ..audit.arrow_cells import in_microseconds, python_value
-
         return [_value(cell, python_value) for cell in in_microseconds(column)]
     try:
         return column.to_pylist()
@@ -389,31 +403,55 @@ def plan_columns(parameters: Iterable[str], columns: Sequence[str]) -> ColumnPla
     by_normalized: dict[str, list[str]] = {}
     for column in columns:
         if column not in taken:
-            by_normalized.setdefault(_normalized(column), []).append(column)
+            by_normalized.setdefault(folded_name(column), []).append(column)
     open_names = [name for name in names if name not in column_of]
     # `Path` and `path` as parameters would share one column: then neither gets it.
-    rivals = Counter(map(_normalized, open_names))
+    rivals = Counter(map(folded_name, open_names))
     for name in open_names:
-        alike = by_normalized.get(_normalized(name), [])
-        if len(alike) == 1 and rivals[_normalized(name)] == 1:
+        alike = by_normalized.get(folded_name(name), [])
+        if len(alike) == 1 and rivals[folded_name(name)] == 1:
             column_of[name] = alike[0]
     used = set(column_of.values())
     return ColumnPlan(column_of, tuple(column for column in columns if column not in used))
 
 
-def _normalized(name: str) -> str:
-    return normalize("NFC", name.strip().casefold())
-
-
 def arguments_from_row(
-    row: Mapping[str, Any], plan: ColumnPlan, parameters: Mapping[str, Parameter]
+    row: Mapping[str, Any],
+    plan: ColumnPlan,
+    parameters: Mapping[str, Parameter],
+    *,
+    decimal_comma: bool = False,
 ) -> dict[str, Any]:
     """Makes the arguments of one call from the cells of a row, by column name; missing cells are left out.
 
-    Raises `ArgumentsInvalid` with the argument's pointer if JSON cannot hold a cell's value.
+    With `decimal_comma`, texts for parameters that are numbers are written as ``1.234,5``. Raises
+    `ArgumentsInvalid` with the argument's pointer if JSON cannot hold a cell's value.
     """
-    cells = {name: row[column] for name, column in plan.arguments.items() if row[column] is not None}
+    cells = _cells_of(row, plan, parameters, decimal_comma=decimal_comma)
     return {name: _argument(value, parameters[name], pointer_step(name)) for name, value in cells.items()}
+
+
+def _cells_of(
+    row: Mapping[str, Any], plan: ColumnPlan, parameters: Mapping[str, Parameter], *, decimal_comma: bool
+) -> dict[str, Any]:
+    """The cells of a row by parameter, without missing ones."""
+    cells = {name: row[column] for name, column in plan.arguments.items() if row[column] is not None}
+    if not decimal_comma:
+        return cells
+    return {name: _with_point(cell, parameters[name]) for name, cell in cells.items()}
+
+
+_NUMBER_WITH_COMMA: Final = re.compile(r"[+-]?(?:\d{1,3}(?:\.\d{3})+|\d+)(?:,\d+)?")
+
+
+def _with_point(cell: Any, parameter: Parameter) -> Any:
+    """A text such as ``1.234,5`` as ``1234.5`` where a number is wanted; other cells as they are."""
+    if not isinstance(cell, str) or parameter.kinds.isdisjoint(("number", "integer")):
+        return cell
+    # A point that is not before three digits separates no thousands: `1.5` stays one and a half.
+    if not _NUMBER_WITH_COMMA.fullmatch(cell.strip()):
+        return cell
+    return cell.strip().replace(".", "").replace(",", ".")
 
 
 def _argument(cell: Any, parameter: Parameter, pointer: str) -> Any:
@@ -502,8 +540,8 @@ def _as_json(value: Any, parameter: Parameter, pointer: str) -> Any:
     match value:
         case None:
             return value
-        case bool() | int():
-            return json.dumps(value) if parameter.is_text else value
+        case bool() | int():  # a number may be shown with zeros before it
+            return str(value).lower() if parameter.is_text else value
         case float():
             if not math.isfinite(value):
                 raise ArgumentsInvalid(

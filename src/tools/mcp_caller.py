@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, assert_never
 import knime.extension as knext
 
 from ..types.columns import ToolLookup, choose_form, is_tool_column, tool_column_names
-from ..types.errors import Canceled, MCPError, SettingInvalid, ToolFailed
+from ..types.errors import ArgumentsInvalid, Canceled, MCPError, SettingInvalid, ToolFailed
 from ..types.routing import ServerRoute
 from ..types.texts import canonical_json, visible
 from ..types.tool import MCPTool, WorkflowTool
@@ -216,11 +216,16 @@ class MCPToolCaller(CallerDialog):
         ``folder`` is the workflow's data area. The message of an error that ends the run names the journal.
         """
         from ..audit.journal import SUFFIX
+        from ..runs.first_look import first_look
         from ..runs.table_run import TableRun
 
         # A single call is over before a server could announce a change.
         sessions.run.definitions.are_watched = rows is not None
         plan = self._planned(ctx, tools, rows, sessions)
+        if look := first_look(plan, sessions.run.secrets):
+            sessions.notes += filter(None, (*look.notes, look.comma))
+            if look.unfit:
+                plan.problem = ArgumentsInvalid(look.unfit, fix="Rename a column of the Parameters table")
         about, journals, opened = (
             self._about(ctx, tools),
             folder / connection.JOURNALS,

@@ -69,7 +69,8 @@ def digest_of(raw: Any) -> str:
 
 def texts_of_rows(parameters: Any) -> list[tuple[str, dict[str, str | None]]]:
     """RowID and cells of each row, as texts by column name; a column of what has no text form is left out."""
-    from ..runs.argument_sources import Unreadable, values_of
+    from ..audit.arrow_cells import Unreadable
+    from ..runs.argument_sources import values_of
 
     arrow = parameters.to_pyarrow()
     columns: dict[str, list[str | None]] = {}

@@ -405,6 +405,21 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+_MOST_NAMED: Final = 10
+
+
+def listed(texts: Iterable[str]) -> str:
+    """The first of some texts, and how many more there are."""
+    named = list(texts)
+    more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
+    return ", ".join(named[:_MOST_NAMED]) + more
+
+
+def folded_name(name: str) -> str:
+    """A name without what people do not see in it: case, space around it, Unicode normalization."""
+    return unicodedata.normalize("NFC", name.strip().casefold())
+
+
 def iso_duration(value: timedelta) -> str:
     """Writes a duration as ISO 8601, such as ``PT1M30.5S``; a negative duration has a leading minus sign."""
     micros = abs(value) // timedelta(microseconds=1)

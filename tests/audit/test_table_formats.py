@@ -11,7 +11,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from knime_mcp.audit import table_formats
-from knime_mcp.audit.table_formats import READABLE, WRITABLE, TableError, TableWriter, read_table_file
+from knime_mcp.audit.table_formats import (
+    READABLE,
+    WRITABLE,
+    TableError,
+    TableWriter,
+    read_parameters,
+    read_table_file,
+)
 
 
 @pytest.fixture
@@ -76,18 +83,60 @@ def test_a_tsv_is_separated_by_tabs(csv_of):
         (b"a,a\n1,2\n", "more than one column called 'a'"),
         (b"a,b\n1,2\n1\n", "Row #3: Expected 2 columns, got 1"),
         (b"x" * 200_000, "cannot be read as CSV"),
-        (b"a,,\n1,,\n", "more than one column without a name"),
         (b'a,b\n1,2\n3,"4\n5,6\n', "quotation mark that is not closed"),
-        (b"\xe4,b\n1,2\n", "is not UTF-8"),
-        (b"a,b\n\xe4,2\n", "is not UTF-8"),
-        (b"text\n" + b"a\n" * 9000 + b"caf\xe9\n", "is not UTF-8. Save it as 'CSV UTF-8'"),
-        ("text,times\na,1\n".encode("utf-16"), "is not UTF-8"),
-        ("text,times\na,1\n".encode("utf-16-le"), "is not UTF-8"),
+        (b'a,b\n"1,2\n3,4\n"5",6\n', "quotation mark that is not closed"),
+        (b"\xef\xbb\xbfa,b\n\xe4,2\n", "is UTF-8 with other bytes in line 2. Save it as 'CSV UTF-8'"),
+        (b"text\n\xc3\xa4\n" + b"a\n" * 9000 + b"caf\xe9\n", "is UTF-8 with other bytes in line 9003"),
+        (b"\xff\xfet\x00\x00\xd8", "is not text"),
     ],
 )
 def test_a_csv_that_cannot_be_read_says_why(csv_of, content, words):
     with pytest.raises(TableError, match=words):
         csv_of(content)
+
+
+@pytest.mark.parametrize(
+    "encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "cp1252", "latin-1"]
+)
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+def test_a_csv_in_any_usual_encoding(csv_of, encoding, separator):
+    text = separator.join(["name", "größe"]) + "\n" + separator.join(["Müller", "5"]) + "\n"
+    assert csv_of(text.encode(encoding)).to_pylist() == [{"name": "Müller", "größe": "5"}]
+
+
+def test_columns_without_a_name_have_that_of_their_place_if_they_have_values(csv_of):
+    assert csv_of("a;;\n1;;\n2;x;\n").to_pylist() == [
+        {"a": "1", "Column B": None},
+        {"a": "2", "Column B": "x"},
+    ]
+
+
+def test_titles_may_stand_above_the_names_of_the_columns(tmp_path):
+    file = tmp_path / "t.csv"
+    file.write_text("Sales, of May\nAccount;1, 2\n\nTo ;amount\na;1,5\n", encoding="utf-8")
+    table = read_parameters(file, ["to", "amount"])
+    assert (table.understood, list(table.rows())) == (
+        "separated by semicolons, UTF-8, names in line 4",
+        [{"To": "a", "amount": "1,5"}],
+    )
+
+
+def test_a_cell_in_quotes_that_looks_like_rows_is_noted(tmp_path):
+    file = tmp_path / "t.csv"
+    file.write_text('to,amount\n"a,1\nb,2\nc",3\n"one\ntwo",4\n', encoding="utf-8")
+    (note,) = read_parameters(file, ()).notes
+    assert note.endswith("to which a mark may be missing: up to line 4")
+
+
+def test_rows_without_any_value_can_be_left_out(tmp_path):
+    file = tmp_path / "t.csv"
+    file.write_text('a;b\n1;2\n;\n ;\n"";\n3;\n;;;\n'.replace(";;;", ";"), encoding="utf-8")
+    table = read_parameters(file, ())
+    kept = table.only(table.filled_rows())
+    assert (kept.numbers, list(kept.rows())) == (
+        [1, 4, 5],
+        [{"a": "1", "b": "2"}, {"a": "", "b": None}, {"a": "3", "b": None}],
+    )
 
 
 @pytest.mark.parametrize("place", range(4, 700, 13))

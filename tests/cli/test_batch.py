@@ -31,7 +31,7 @@ def test_a_bad_row_is_a_row(cli, server, table, tmp_path):
     assert done.code == 1
     rows = csv_rows(tmp_path / "r.csv")
     assert [row["Status"] for row in rows] == ["ok", "invalid arguments", "ok"]
-    assert list(rows[0])[:5] == ["text", "times", "Status", "Result", "Structured result"]
+    assert list(rows[0]) == ["text", "times", "Result", "Status", "Error"]
     assert "times" in rows[1]["Error"]
     assert "1 of 3 calls failed" in done.err
 
@@ -83,7 +83,7 @@ def test_types_of_parquet_that_json_and_csv_do_not_have(cli, server, tmp_path):
     prices = pa.array([Decimal("2.00"), Decimal("3.00")], pa.decimal128(9, 2))
     columns = {"code": prices, "strict": [True, None], "raw": [b"\x00\xff", b"text"], "l": [[1], None]}
     pq.write_table(pa.table(columns), tmp_path / "p.parquet")
-    done = cli("batch", server.url, "show", "p.parquet", "--out", "r.csv")
+    done = cli("batch", server.url, "show", "p.parquet", "--out", "r.csv", "--all-columns")
     assert done.code == 0, done.err
     found = csv_rows(tmp_path / "r.csv")
     assert [json.loads(row["Structured result"])["code"] for row in found] == ["2.00", "3.00"]
@@ -210,7 +210,7 @@ def test_columns_that_only_a_pattern_knows_are_sent_with_its_types(cli, table):
     with ScriptedServer(modern(tools__list=rpc({"tools": [tool(inputSchema=schema)]}))) as scripted:
         done = cli("batch", scripted.url, "echo", table("n_one,other\n1,x\n"), "--json")
         assert done.code == 0, done.err
-        assert "'other': not sent" in done.err
+        assert "not sent: other" in done.err
         done = cli("call", scripted.url, "echo", "n_two=2")
         assert (done.code, done.err) == (0, "")
         assert [request.params["arguments"] for request in scripted.named("tools/call")] == [
@@ -262,7 +262,7 @@ def test_numbers_with_a_decimal_comma_are_read_on_request_and_hinted_at(cli, ser
     table = tmp_path / "zahlen.csv"
     table.write_text("a;b;text\n1.234,0;-2;1,5\n")
     hinted = cli("batch", server.url, "add", table)
-    assert (hinted.code, "--decimal-comma" in hinted.err) == (1, True)
+    assert (hinted.code, "such as 1.234,0 in row 1. Add --decimal-comma" in hinted.err) == (2, True)
     done = cli("batch", server.url, "add", table, "--decimal-comma", "--json")
     assert done.json[0]["arguments"] == {"a": 1234, "b": -2}
     echoed = cli("batch", server.url, "echo", table, "--decimal-comma", "--json")
@@ -292,3 +292,116 @@ def test_records_of_the_results_are_a_table(cli, table, tmp_path):
     assert str(found.schema.field("on").type) == "date32[day]"
     assert "Wrote the records to r.parquet" in done.err
     assert cli("batch", "http://h/mcp", "rows", table("q\na\n"), "--records", "r.txt").code == 2
+
+
+def a_tool(properties, answer="ok", *, required=()):
+    """A server with one tool, and what it gives for any call."""
+    schema = {"type": "object", "properties": properties, "required": list(required)}
+    words = answer if isinstance(answer, dict) else {"content": [{"type": "text", "text": answer}]}
+    listed = rpc({"tools": [tool("pay", inputSchema=schema)]})
+    return ScriptedServer(modern(tools__list=listed, tools__call=rpc(words)))
+
+
+def sent_to(server):
+    calls = [request.params.get("arguments", {}) for request in server.named("tools/call")]
+    return sorted(calls, key=json.dumps)
+
+
+PAYMENT = {"to": {"type": "string"}, "amount": {"type": "number"}}
+
+
+def test_what_is_going_to_be_sent_is_said_before_the_first_call(cli, table):
+    rows = "Payments;May\n\nTo;amount;remark\na;1.5;x\n;;\nb;2;\nc;3;\nd;4;\n"
+    with a_tool(PAYMENT) as server:
+        done = cli("batch", server.url, "pay", table(rows), "--dry-run")
+        assert (done.code, sent_to(server)) == (0, [])
+    assert done.err.splitlines() == [
+        "p.csv: separated by semicolons, UTF-8, names in line 3, 4 rows",
+        '  to <- To: "a", "b", "c"',
+        "  amount: 1.5, 2, 3",
+        "not sent: remark",
+        "left out, as they have no value: row 2",
+    ]
+
+
+def test_secrets_in_a_table_are_not_said(cli, table):
+    with a_tool({"password": {"type": "string"}}) as server:
+        done = cli("batch", server.url, "pay", table("password\nhunter2\n"), "--dry-run")
+    assert "  password: " in done.err
+    assert "hunter2" not in done.err
+
+
+def test_a_limit_makes_the_calls_of_the_first_rows_and_resume_the_others(cli, table):
+    words = (table("to,amount\na,1\n,\nb,2\nc,3\n"), "--audit", "a.jsonl")
+    with a_tool(PAYMENT) as server:
+        assert cli("batch", server.url, "pay", *words, "--limit", "2").code == 0
+        assert [call["to"] for call in sent_to(server)] == ["a", "b"]
+        done = cli("batch", server.url, "pay", words[0], "--resume", "a.jsonl", "--out", "r.jsonl")
+        assert done.code == 0, done.err
+        assert [call["to"] for call in sent_to(server)] == ["a", "b", "c"]
+
+
+def test_the_failed_rows_of_a_result_can_be_called_again(cli, server, table, tmp_path):
+    done = cli("batch", server.url, "echo", table("text,times\na,1\nb,many\n"), "--out", "r.csv")
+    assert "call them again: r.csv --only-failed" in done.err
+    text = (tmp_path / "r.csv").read_text("utf-8")
+    (tmp_path / "r.csv").write_text(text.replace("many", "2"), "utf-8")
+    done = cli("batch", server.url, "echo", "r.csv", "--only-failed", "--json")
+    assert [record["arguments"] for record in done.json] == [{"text": "b", "times": 2}]
+    missing = cli("batch", server.url, "echo", "p.csv", "--only-failed")
+    assert (missing.code, "no column 'Status'" in missing.err) == (2, True)
+
+
+def test_a_table_of_which_nothing_is_sent_makes_no_call(cli, table):
+    with a_tool(PAYMENT) as server:
+        done = cli("batch", server.url, "pay", table("empfaenger,betrag\na,1\n"))
+        assert (done.code, sent_to(server)) == (2, [])
+    words = (
+        "None of the columns 'empfaenger', 'betrag' is called like a parameter of the tool pay: to, amount"
+    )
+    assert words in done.err
+    assert "--column PARAMETER=COLUMN" in done.err
+
+
+def test_a_row_without_an_argument_is_no_call_without_arguments(cli, table):
+    with a_tool(PAYMENT) as server:
+        done = cli("batch", server.url, "pay", table("to,amount,remark\na,1,\n,,total\n"), "--json")
+        assert (done.code, sent_to(server)) == (1, [{"to": "a", "amount": 1}])
+    assert done.json[1]["status"] == "invalid arguments"
+    assert "The row has no argument for the tool" in done.json[1]["error"]
+
+
+def test_a_point_that_may_separate_thousands_is_noted_before_the_first_call(cli, table):
+    with a_tool(PAYMENT) as server:
+        done = cli("batch", server.url, "pay", table("to;amount\na;1.000\nb;2.5\n"), "--dry-run")
+        assert "'amount' are read with a decimal point, though it may separate thousands: 1.000 in row 1" in (
+            " ".join(done.err.split())
+        )
+        done = cli("batch", server.url, "pay", "p.csv", "--decimal-comma", "--dry-run")
+        assert "  amount: 1000, 2.5" in done.err
+        assert "thousands" not in done.err
+
+
+def test_results_are_the_input_then_what_the_tool_gave_then_how_it_ended(cli, table, tmp_path):
+    gave = {"content": [], "structuredContent": {"Status": "new", "amount": 5.5, "id": 7, "on": "2026-01-31"}}
+    with a_tool(PAYMENT, gave) as server:
+        done = cli(
+            "batch", server.url, "pay", table("to,amount,Result\na,1,x\nb,no,y\n"), "--out", "r.parquet"
+        )
+    assert done.code == 1
+    found = pq.read_table(tmp_path / "r.parquet")
+    assert found.column_names == [
+        *("to", "amount", "Result (input)"),
+        *("Status (result)", "amount (result)", "id", "on"),
+        *("Result", "Status", "Error"),
+    ]
+    assert found["id"].to_pylist() == [7, None]
+    assert str(found.schema.field("on").type) == "date32[day]"
+    assert found["Status"].to_pylist() == ["ok", "invalid arguments"]
+
+
+def test_several_records_of_a_call_are_no_columns_and_it_is_said(cli, table, tmp_path):
+    with a_tool(PAYMENT, '[{"id": 1}, {"id": 2}]') as server:
+        done = cli("batch", server.url, "pay", table("to\na\n"), "--out", "r.csv")
+    assert list(csv_rows(tmp_path / "r.csv")[0]) == ["to", "Result", "Status", "Error"]
+    assert "1 call gave several records; --records FILE writes them as rows" in done.err

@@ -43,7 +43,9 @@ def test_knime_loads_the_extension_without_complaints(host):
 
 
 #: What the command line and its servers need, and no node.
-NOT_FOR_NODES = {"anyio", "mcp", "openpyxl", "pyjwt[crypto]", "rich", "starlette", "typer", "uvicorn"}
+NOT_FOR_NODES = {
+    *("anyio", "mcp", "openpyxl", "pyjwt[crypto]", "python-calamine", "rich", "starlette", "typer", "uvicorn")
+}
 
 
 def test_every_dependency_is_bundled_in_the_same_versions():

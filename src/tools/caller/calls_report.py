@@ -82,7 +82,7 @@ _JSON_KINDS: Final[dict[str, JsonKind]] = {
     "json": "json",
 }
 _ENTRY: Final = re.compile(r"[,;\n]")
-_COMPACT: Final = frozenset({"status", "result", "error"})
+_COMPACT: Final = ("result", "status", "error")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,8 @@ class ResultsLayout:
     def own(self) -> tuple[tuple[str, str, ResultKind], ...]:
         """Name, record attribute and kind of each column about the outcome of a call."""
         if self.compact:
-            return tuple(column for column in RESULT_COLUMNS if column[1] in _COMPACT)
+            by_attribute = {column[1]: column for column in RESULT_COLUMNS}
+            return tuple(by_attribute[attribute] for attribute in _COMPACT)
         return tuple(column for column in RESULT_COLUMNS if self.images or column[2] != "image")
 
     def special_type(self, attribute: str) -> Any | None:

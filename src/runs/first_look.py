@@ -1,0 +1,103 @@
+"""A look at a table before the first call: which columns are sent, as what, and what is doubtful about them.
+
+The node *MCP Tool Caller* and ``knime-mcp batch`` say the same of it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from ..types.texts import listed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..audit.secrets import SecretMarker
+    from .argument_sources import ParameterRows, PlannedCalls
+
+_SHOWN: Final = 3
+_LOOKED_AT: Final = 50
+_NUMBERS: Final = frozenset({"number", "integer"})
+_POINTS: Final = re.compile(r"[+-]?\d{1,3}\.\d{3}")
+"""May be a thousand, where the point separates thousands."""
+_COMMA: Final = re.compile(r"[+-]?(?:\d+,(?:\d{1,2}|\d{4,})|\d{1,3}(?:\.\d{3})+,\d+|\d{1,3}(?:\.\d{3}){2,})")
+"""Can only be a number with a decimal comma: 1,234 may be a thousand."""
+
+
+@dataclass(frozen=True, slots=True)
+class FirstLook:
+    """What the calls of a plan send.
+
+    `columns` are parameter and column, `values` the first values of each parameter as they are sent, with
+    secrets marked. `unfit` says why no row has an argument; `comma` that numbers have a decimal comma.
+    """
+
+    columns: dict[str, str]
+    values: dict[str, list[Any]]
+    not_sent: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+    unfit: str = ""
+    comma: str = ""
+
+
+def first_look(plan: PlannedCalls, secrets: SecretMarker) -> FirstLook | None:
+    """Looks at a table whose calls all go to one tool; None without one, or if no call can be made."""
+    if plan.parameters is None or plan.tool is None or plan.problem is not None:
+        return None
+    values: dict[str, list[Any]] = {}
+    for call in islice(plan.calls(), _LOOKED_AT):
+        sent = secrets.shown(call.arguments or {}, plan.tool.schema_json or "{}")
+        for name in call.arguments or {}:
+            value = sent[name]
+            if len(values.setdefault(name, [])) < _SHOWN:
+                values[name].append(value)
+    columns = plan.columns_of(plan.tool)
+    if columns is None:
+        return FirstLook({}, values, ())
+    parameters, arguments = columns
+    values = {name: values[name] for name in (*parameters, *values) if name in values}
+    not_sent = plan.unmatched
+    if parameters and not arguments:
+        there = listed(f"'{name}'" for name in plan.parameters.columns)
+        return FirstLook(
+            {},
+            values,
+            not_sent,
+            unfit=f"None of the columns {there} is called like a parameter of the tool {plan.tool.name}:"
+            f" {listed(parameters)}",
+        )
+    notes: list[str] = []
+    comma = ""
+    for name, column in arguments.items():
+        kinds = parameters[name].kinds
+        if plan.decimal_comma or not kinds & _NUMBERS or "string" in kinds:
+            continue
+        points: list[str] = []
+        for row, text in _texts(plan.parameters, column):
+            if not comma and _COMMA.fullmatch(text):
+                comma = f"The column '{column}' has numbers with a decimal comma, such as {text} in row {row}"
+            elif _POINTS.fullmatch(text):
+                points.append(f"{text} in row {row}")
+        if points:
+            notes.append(
+                f"Numbers of the column '{column}' are read with a decimal point, though it may separate"
+                f" thousands: {listed(points)}"
+            )
+    return FirstLook(arguments, values, not_sent, tuple(notes), comma=comma)
+
+
+def _texts(parameters: ParameterRows, column: str) -> Iterator[tuple[str, str]]:
+    """The texts of a column, with their rows."""
+    import pyarrow as pa
+
+    cells = parameters.table.column(parameters.table.column_names.index(column, 1))
+    if not (pa.types.is_string(cells.type) or pa.types.is_large_string(cells.type)):
+        return
+    objects = parameters.objects
+    values = cells.to_pylist() if objects is None else [row.get(column) for row in objects]
+    for row, value in zip(parameters.table.column(0).to_pylist(), values, strict=True):
+        if isinstance(value, str):
+            yield row, value.strip()
