@@ -33,7 +33,7 @@ def storage_type() -> pa.DataType:
     rig.register_value_factory(
         "org.knime_mcp.ToolValueFactory",
         SPEC,
-        "knime_mcp.headless.tool_cells",
+        "knime_mcp.types.tool_cells",
         "ToolValueFactory",
         "knime_mcp.types.tool.MCPTool",
     )

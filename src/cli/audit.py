@@ -237,9 +237,6 @@ def export(
     check_output(out)
     from ..audit.calls_table import ordered_calls
     from ..audit.verify import verify_file
-    from ..headless import use_standin
-
-    use_standin()
     from ..tools.audit_workflow import save_audit_workflow
 
     with reading_records():

@@ -1,27 +1,26 @@
-"""``knime-mcp demo``: runs the extension's own nodes on a real MCP server, without any account."""
+"""``knime-mcp demo``: lists and calls the tools of a real MCP server, without any account."""
 
 from __future__ import annotations
 
 import json
-import shutil
 import textwrap
 import time
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..audit.calls_table import ordered_calls
 from ..types.errors import Canceled
+from ..types.routing import ServerRoute
 from .command_errors import CommandError, ExitCode, Interrupt, reports_errors
-from .files import TableFile, check_folder, read_table
-from .terminal import complain, note, one_line, out, say, show_table
+from .connection_options import ConnectionOptions
+from .files import check_folder, read_table
+from .terminal import note, one_line, out, say, show_table
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from ..headless import NodeResult, OutputTable
     from .demo_process import DemoServer
+    from .sessions import CommandSessions
 
 
 @reports_errors
@@ -37,26 +36,26 @@ def demo(
 ) -> ExitCode:
     """Show what this does, in a few seconds, without any account.
 
-    Starts a small MCP server on this machine, which reads example files. Runs the nodes MCP Tool Provider and
-    MCP Tool Caller against it, and writes the table that they make and a page with the record of each call.
-    Nothing leaves this machine.
+    Starts a small MCP server on this machine, which reads example files. Lists its tools, calls one of them
+    once per row of a table, and writes the results and a page with the record of each call. Nothing leaves
+    this machine.
     """
-    root = extension_root()
+    root = _found()
     with Interrupt() as interrupt:
         if serve:
             return _serve(root, port, interrupt)
         return _run(root, port, out, interrupt)
 
 
-def extension_root() -> Path:
-    """Finds the folder of knime.yml and of the examples: the checkout, or the copy inside the wheel.
+def _found() -> Path:
+    """Finds the folder of the examples: the checkout, or the copy inside the wheel.
 
     Raises:
         CommandError: There is no such folder.
     """
     package = Path(__file__).resolve().parents[1]
     for root in (package.parent, package):
-        if (root / "knime.yml").is_file() and (root / "examples" / "demo").is_dir():
+        if (root / "examples" / "demo").is_dir():
             return root
     raise CommandError(
         "This installation came without the demo's example files. Run the demo from a clone of the project."
@@ -83,11 +82,10 @@ def _run(root: Path, port: int, out: Path, interrupt: Interrupt) -> ExitCode:
 
     check_folder(out)
     began = time.perf_counter()
-    # The workflow's folder begins empty, so that no journal of an earlier run is in the way.
-    with DemoServer(_files(root), port) as server, TemporaryDirectory() as workflow:
+    with DemoServer(_files(root), port) as server:
         if interrupt():
             raise Canceled("The demo was stopped")
-        story = DemoStory(root, server, out, Path(workflow), interrupt)
+        story = DemoStory(root, server, out, interrupt)
         story.tell()
     story.close(time.perf_counter() - began)
     return ExitCode.OK
@@ -97,32 +95,30 @@ def _files(root: Path) -> Path:
     return root / "examples" / "demo" / "files"
 
 
-PROVIDER, CALLER = "mcp_tool_provider", "mcp_tool_caller"
-
-
 class DemoStory:
-    """Runs the nodes against the demo's server and explains the results to a newcomer."""
+    """Uses the demo's server, and explains what comes of it to a newcomer."""
 
-    def __init__(
-        self, root: Path, server: DemoServer, out: Path, workflow: Path, interrupt: Interrupt
-    ) -> None:
+    def __init__(self, root: Path, server: DemoServer, out: Path, interrupt: Interrupt) -> None:
         self._root = root
         self._server = server
-        self._out = out
-        self._workflow = workflow
         self._interrupt = interrupt
         self._table = out / "results.csv"
         self._journal = out / "calls.jsonl"
         self._page = out / "audit.html"
 
     def tell(self) -> None:
-        say("knime-mcp demo: MCP tools in KNIME tables\n", "bold")
+        from .sessions import CommandSessions
+
+        say("knime-mcp demo: MCP tools in tables\n", "bold")
         _tell(
-            "The nodes below are the extension's own, run without KNIME Analytics Platform by a stand-in for"
-            " KNIME's Python API. An MCP server runs on this machine only, on the official MCP Python SDK: it"
-            f" reads the files in examples/demo/files, at {self._server.url} (process {self._server.pid})."
+            "What the nodes MCP Tool Provider and MCP Tool Caller do in KNIME, by the code that they run. An MCP"
+            " server runs on this machine only, on the official MCP Python SDK: it reads the files in"
+            f" examples/demo/files, at {self._server.url} (process {self._server.pid})."
         )
-        self._batch(self._provider())
+        with CommandSessions(ConnectionOptions(), self._interrupt) as sessions:
+            route = ServerRoute(self._server.url)
+            self._list(sessions, route)
+            self._batch(sessions, route)
         self._audit()
 
     def close(self, seconds: float) -> None:
@@ -130,104 +126,72 @@ class DemoStory:
         say("\nWritten:", "bold")
         say(f"  {self._table}: the table of step 2")
         say(f"  {self._page}: the record of each call, for a browser")
-        say(f"  {self._journal}: the journal that the Caller kept of them")
+        say(f"  {self._journal}: the journal of the calls")
         say(f"\nDone in {seconds:.1f} s, and the server has ended. Next:", "bold")
         say("  knime-mcp demo --serve              keeps the server running, to try other commands")
         say("  knime-mcp --help                    everything else, with any MCP server")
 
-    def _provider(self) -> OutputTable:
-        result = self._run(PROVIDER, [], {"server_url": self._server.url})
-        tools: OutputTable = result.outputs[0]
+    def _list(self, sessions: CommandSessions, route: ServerRoute) -> None:
+        from ..tools.calling_hints import signature
+
+        provision = sessions.provide([route], include="")
+        for failed in provision.failed:
+            raise CommandError(f"The demo's server does not list its tools: {failed.error}")
         rows = [
-            (row["Tool name"], _parameters(row["Parameters"]), one_line(row["Description"], 80))
-            for row in tools.to_pylist()
+            (tool.shown_name, signature(tool.definition.input_schema), one_line(tool.definition.description, 80))
+            for tool in provision.tools
         ]
-        say("\n1. MCP Tool Provider lists the tools of the server", "bold")
+        say("\n1. The tools of the server, as MCP Tool Provider lists them", "bold")
         show_table(None, ("Tool name", "Parameters", "Description"), rows)
-        _tell(f"In KNIME the table has {len(tools.column_names)} columns: {', '.join(tools.column_names)}.")
-        return tools
 
-    def _batch(self, tools: OutputTable) -> None:
-        from ..headless.workflows.run_results import plain_table
+    def _batch(self, sessions: CommandSessions, route: ServerRoute) -> None:
+        from .batch_run import run_and_write, table_run
 
-        file = self._root / "examples" / "demo" / "parameters.csv"
-        parameters = _typed(read_table(file).table)
-        result = self._run(CALLER, [tools.as_input(), parameters], {"tool": "count_words"})
-        output: OutputTable = result.outputs[0]
+        self._table.parent.mkdir(parents=True, exist_ok=True)
+        self._journal.unlink(missing_ok=True)
+        tool = sessions.find_tool(route, "count_words")
+        sessions.run_for([route])
+        run = table_run(
+            read_table(self._root / "examples" / "demo" / "parameters.csv"),
+            tool,
+            column=None,
+            constants={},
+            sessions=sessions,
+            concurrency=4,
+            fail=False,
+            journal_file=self._journal,
+            earlier_file=None,
+        )
+        if run_and_write(run, self._interrupt, self._table, raw_csv=False, as_json=False) == "canceled":
+            raise Canceled("The demo was stopped")
         rows = [
-            (row["path"], row["Status"], _words(row["Structured result"]) or one_line(row["Error"], 80))
-            for row in output.to_pylist()
+            (
+                json.loads(record.arguments or "{}").get("path", ""),
+                record.status.value,
+                _words(record.structured_result) or one_line(record.error, 80),
+            )
+            for record in ordered_calls(self._journal)
         ]
-        say("\n2. MCP Tool Caller calls count_words once per row of parameters.csv", "bold")
+        say("\n2. count_words, called once per row of parameters.csv, as MCP Tool Caller does", "bold")
         show_table(None, ("path", "Status", "what came of it"), rows)
-        _tell("The bad row is a row like the others. The node goes on, and warns:")
-        for warning in result.warnings:
-            _tell(warning)
-        self._out.mkdir(parents=True, exist_ok=True)
-        with TableFile(self._table) as written:
-            written.write(plain_table(output))
+        _tell("The bad row is a row like the others. The run goes on, and warns:")
+        _tell(run.summary.warning() or "")
 
     def _audit(self) -> None:
-        from ..audit.calls_table import ordered_calls
         from ..audit.verify import verify_file
         from .audit_page import audit_pages
 
-        (journal,) = (self._workflow / "data" / "mcp-audit").glob("*.jsonl")
-        shutil.copyfile(journal, self._journal)
         verified = verify_file(self._journal)
         calls = ordered_calls(self._journal)
         for file, page in audit_pages(self._page, self._journal.name, calls, verified, lambda _: None):
             file.write_text(page, encoding="utf-8")
-        say("\n3. The Caller has recorded every call, each with the hash of the one before", "bold")
+        say("\n3. Every call was recorded, with the hash of the one before", "bold")
         _tell(f"Verified, the records are: {verified.verdict.value}.")
-
-    def _run(self, node_id: str, inputs: list[Any], parameters: dict[str, Any]) -> NodeResult:
-        from ..headless import HeadlessError, load_extension
-
-        try:
-            host = load_extension(self._root)
-            # Ports that are left out are the last ones, and optional.
-            unconnected = [None] * (len(host.declared(node_id).input_ports) - len(inputs))
-            result = host.run_node(
-                node_id,
-                [*inputs, *unconnected],
-                parameters,
-                cancel=self._interrupt,
-                workflow_dir=self._workflow,
-            )
-        except HeadlessError as error:
-            raise CommandError(f"The extension does not load or run: {error}") from None
-        if self._interrupt():
-            raise Canceled("The demo was stopped")
-        for problem in result.problems:
-            complain(problem)
-        if not result.ok:
-            why = (result.failure or {}).get("message", "for an unknown reason")
-            raise CommandError(f"The node {node_id} failed: {why}")
-        return result
 
 
 def _tell(text: str) -> None:
     """Prints a paragraph in short lines."""
     say(textwrap.fill(text, min(100, out().width), initial_indent="   ", subsequent_indent="   "))
-
-
-def _typed(parameters: pa.Table) -> pa.Table:
-    """The parameter table with whole numbers as numbers, like KNIME's CSV Reader."""
-    import pyarrow as pa
-    from pyarrow import compute
-
-    for position, name in enumerate(parameters.column_names):
-        column = parameters[name]
-        if compute.all(compute.match_substring_regex(column, r"^\d+$")).as_py():
-            parameters = parameters.set_column(position, name, column.cast(pa.int64()))
-    return parameters
-
-
-def _parameters(schema: str) -> str:
-    from ..tools.calling_hints import signature
-
-    return signature(json.loads(schema))
 
 
 def _words(structured: str | None) -> str:

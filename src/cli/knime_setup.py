@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, cast
 
 import typer
 
-from ..headless import extension_folder
 from ..system import NAME, pythons_in, user_folder
 from ..types.texts import counted
 from ..version import EXTENSION_ID, VERSION
@@ -295,6 +294,15 @@ def _knimes_code(place: Installation) -> list[Path]:
 def _environment(path: str) -> dict[str, str]:
     kept = {name: text for name, text in os.environ.items() if not name.startswith("PYTHON")}
     return kept | ({"PYTHONPATH": path} if path else {})
+
+
+def extension_folder() -> Path:
+    """The folder with the extension that KNIME loads, in a checkout and in a wheel."""
+    package = Path(__file__).resolve().parents[1]
+    for folder in (package.parent, package):
+        if (folder / "knime.yml").is_file():
+            return folder
+    raise CommandError("This installation came without the extension's knime.yml. Install it from its wheel.")
 
 
 def _own_config() -> Path:

@@ -43,9 +43,6 @@ def make_component(
     if out is not None and out.suffix.lower() != ".knwf":
         raise UsageError(f"{out} should end in .knwf, as it is a KNIME component.")
     check_output(out)
-    from ..headless import use_standin
-
-    use_standin()
     from ..knwf import KnwfError
     from ..tools.tool_component import file_stem, save_component
     from .sessions import CommandSessions

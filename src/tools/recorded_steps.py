@@ -11,6 +11,7 @@ import re
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..audit.record import CallStatus
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 
 
 CALLER_ID: Final = "mcp_tool_caller"
+CALLER_DEFAULTS: Final = Path(__file__).parent / "caller" / "caller_defaults.json"
+"""Made of the node's dialog, as what writes a workflow may have no KNIME to import the node on."""
+
 PLACEHOLDER: Final = re.compile("⟨fill in ([^⟩]*)⟩")
 """The placeholder of a secret argument that was not filled in, with the JSON pointer to it."""
 
@@ -197,13 +201,7 @@ def is_command(tool: MCPTool) -> bool:
 @lru_cache(maxsize=1)
 def _defaults() -> dict[str, Any]:
     """The Caller's parameters as a fresh node has them: a workflow has to hold all of them."""
-    from knime.extension import parameter
-
-    from .caller.caller_dialog import CallerDialog
-
-    # By KNIME's own code, so that the document has the form of this KNIME.
-    extract = cast("Any", parameter).extract_parameters
-    return cast("dict[str, Any]", extract(CallerDialog())["model"])
+    return cast("dict[str, Any]", json.loads(CALLER_DEFAULTS.read_text(encoding="utf-8")))
 
 
 def segment_of(tool: WorkflowTool) -> Workflow | None:

@@ -17,9 +17,9 @@ def test_the_main_job_from_start_to_end(cli, tmp_path):
         done = cli("demo")
         assert done.code == 0, done.err
     for words in (
-        "1. MCP Tool Provider lists the tools",
+        "1. The tools of the server, as MCP Tool Provider lists them",
         "search_text",
-        "2. MCP Tool Caller calls count_words",
+        "2. count_words, called once per row",
         "There is no file 'lost_chapter.txt'",
         "consistent, but not anchored",
     ):

@@ -237,7 +237,7 @@ _TRAITS: dict[str, Any] = {
 }
 for _value_type in ("WorkflowTool", "MCPTool"):
     register_python_value_factory(
-        "knime_mcp.headless.tool_cells",
+        "knime_mcp.types.tool_cells",
         "ToolValueFactory",
         "Tool",
         json.dumps({"type": "struct", "inner_types": _FIELDS}),

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from knime.api.types import PythonValueFactory
 
-from ..types.tool import FIELD_NAMES, MCPTool, Tool, from_fields, to_fields
+from .tool import FIELD_NAMES, MCPTool, Tool, from_fields, to_fields
 
 _DEPRECATED: Final = ("WorkflowToolValueFactory", "MCPToolValueFactory")
 

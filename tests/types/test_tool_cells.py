@@ -1,8 +1,8 @@
 import pytest
 from hypothesis import given
 
-from knime_mcp.headless import tool_cells
-from knime_mcp.headless.tool_cells import ToolValueFactory
+from knime_mcp.types import tool_cells
+from knime_mcp.types.tool_cells import ToolValueFactory
 from knime_mcp.types.arrow import encode_tools
 from knime_mcp.types.errors import ToolFormatError
 from tests.types.strategies import cells
