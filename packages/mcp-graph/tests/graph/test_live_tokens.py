@@ -31,7 +31,7 @@ def url(tmp_path_factory):
     document = graph_file(folder, transform("{'r': entry.v}"))
     with served(*SERVE, document, "--http", "0", "--tokens-file", file) as server:
         yield server.url
-    assert "token" not in "".join(server.said)
+    assert "team-token" not in "".join(server.said)
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
