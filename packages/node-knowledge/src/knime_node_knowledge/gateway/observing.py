@@ -113,7 +113,8 @@ def configure_logging(settings: GatewaySettings) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
-    logging.getLogger("knime_mcp").setLevel("DEBUG" if settings.debug else settings.log_level)
+    for ours in ("knime_mcp", "knime_node_knowledge"):
+        logging.getLogger(ours).setLevel("DEBUG" if settings.debug else settings.log_level)
     logging.captureWarnings(True)
 
 
