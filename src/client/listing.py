@@ -234,13 +234,16 @@ class Listings:
         """Reads one page; None if the server has nothing of the kind."""
         params = {} if cursor is None else {"cursor": cursor}
         try:
-            return self._send(kind.method, params, wait)
+            response = self._send(kind.method, params, wait)
         except ServerError as error:
             # What declares tools has them. What declares resources may still know no templates.
             is_declared = kind is _TOOLS and "tools" in self._server().capabilities
             if error.code == METHOD_NOT_FOUND and cursor is None and not is_declared:
                 return None
             raise
+        if flaw := response.flaw:
+            _logger.warning("the list of %s has %s", kind.words, flaw)
+        return response
 
     def _read(self, pages: _Pages) -> Listing:
         server = self._server()

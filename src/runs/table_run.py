@@ -47,7 +47,7 @@ _SHOWN_NAMES: Final = 8
 _SHOWN_NOTES: Final = 5
 _FEWER: Final = (
     "Calls ran out of time while others were under way: if the server makes one after the other, lower"
-    " 'Calls at a time' (--concurrency)"
+    " 'Calls at a time' (--concurrency)."
 )
 
 
@@ -285,8 +285,13 @@ class TableRun:
 
     def _work(self, call: PlannedCall) -> CallOutcome:
         taken = None if self._resumed is None else self._resumed.find(call)
+        if taken is not None:
+            return taken
+        outcome = self.run.call(call)
+        if isinstance(outcome.error, TimedOut) and self.concurrency > 1 and self.plan.total > 1:
+            self.summary.overran = True
         # Rows are made of records. Outcomes that wait for a slower one would keep their answers in memory.
-        return replace(self.run.call(call), answer=None, error=None) if taken is None else taken
+        return replace(outcome, answer=None, error=None)
 
     def _failed(self, call: PlannedCall, error: Exception) -> CallOutcome:
         if isinstance(error, JournalWriteError):
@@ -295,8 +300,6 @@ class TableRun:
 
     def _take(self, outcome: CallOutcome, take: Callable[[CallOutcome], None]) -> None:
         self.summary.add(outcome)
-        if isinstance(outcome.error, TimedOut) and self.concurrency > 1 and self.plan.total > 1:
-            self.summary.notes[_FEWER] = None
         take(outcome)
 
     def _ending(self, canceled: bool) -> RunEnding:
@@ -329,6 +332,7 @@ class RunSummary:
     coerced: int = 0  # calls whose arguments were converted
     first_coercion: str = ""  # the conversion in the first of these calls, in words
     notes: dict[str, None] = field(default_factory=dict[str, None])  # further warnings, each once
+    overran: bool = False  # whether a call ran out of time while others were under way
     resumed: int = 0  # calls that were taken over from an earlier run
     # names of the calls of which nobody knows whether they were carried out
     unknown: list[str] = field(default_factory=list[str])
@@ -369,6 +373,7 @@ class RunSummary:
     def warning(self) -> str | None:
         """All warnings, one sentence each; None without warnings."""
         sentences = [self._failures()] if self.failed else []
+        sentences += [_FEWER] if self.overran else []
         if self.unknown and self.total > 1:
             more = len(self.unknown) - _SHOWN_NAMES
             named = ", ".join(self.unknown[:_SHOWN_NAMES]) + (f" and {more} more" if more > 0 else "")

@@ -58,7 +58,7 @@ def test_a_call_that_may_have_run_is_never_repeated(era, broken):
     ("answer", "limit"),
     [
         ([Part.STALL], {}),
-        (rpc(7), {}),
+        (rpc(None), {}),
         (http(200, b"{nonsense"), {}),
         (rpc(text("x" * 5000)), {"result_bytes": 4000}),
     ],

@@ -184,6 +184,18 @@ def test_text_that_is_not_utf_8_is_never_lost_in_silence(era, encoded, shown, sa
     assert bool(said) == bool(result.irregular)
 
 
+def test_a_list_of_tools_that_is_not_utf_8_is_read_and_said(era, caplog):
+    def listing(request):
+        body = json.dumps(
+            {"jsonrpc": "2.0", "id": request.json["id"], "result": {"tools": [{"name": "WORD"}]}}
+        )
+        return http(200, body.encode().replace(b"WORD", "grüß".encode("cp1252")))
+
+    with ScriptedServer(era(tools__list=listing)) as server, MCPClient(server.url) as client:
+        assert [tool.name for tool in client.list_tools()] == ["grüß"]
+    assert "not UTF-8" in caplog.text
+
+
 def test_a_result_that_is_no_object_is_what_the_tool_gave(era):
     assert call(era(tools__call=message(result="hi"))).text == "hi"
     assert call(era(tools__call=message(result=[{"a": 1}]))).text == '{"a": 1}'

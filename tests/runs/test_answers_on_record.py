@@ -5,6 +5,7 @@ import hashlib
 import json
 import threading
 
+import pyarrow as pa
 import pytest
 
 from knime_mcp.audit.record import CallStatus, content_digests
@@ -13,12 +14,12 @@ from knime_mcp.client.authorization import BearerAuth
 from knime_mcp.client.conversation import memory
 from knime_mcp.client.mcp_client import SessionPool
 from knime_mcp.client.protocol.tools import TextContent
-from knime_mcp.runs.argument_sources import PlannedCalls
+from knime_mcp.runs.argument_sources import ParameterRows, PlannedCalls
 from knime_mcp.runs.call_values import PlannedCall
 from knime_mcp.runs.checked_calls import Definitions, Pinning
 from knime_mcp.runs.engine import CallInProgress, Run
 from knime_mcp.runs.table_run import TableRun
-from knime_mcp.tools import Limits, MCPClient
+from knime_mcp.tools import Limits, MCPClient, Timeouts
 from knime_mcp.types.tool import MCPTool
 from tests.support.scripted_server import (
     Part,
@@ -91,6 +92,25 @@ def test_nothing_of_a_call_waits_for_the_garbage_collector(script, status):
         assert {id(found) for found in gc.get_objects() if type(found) is CallInProgress} <= before
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("concurrency", [1, 2])
+def test_calls_that_run_out_of_time_while_others_are_under_way_name_the_setting(concurrency):
+    with ScriptedServer(legacy(tools__call=[Part.STALL])) as server:
+        chosen = MCPTool("echo", "Echoes.", {"type": "object"}, server.url, "echo")
+        pool = SessionPool(lambda route: MCPClient(route.url, timeouts=Timeouts(idle=0.3)))
+        table = TableRun(
+            plan=PlannedCalls(tool=chosen, parameters=ParameterRows(table=pa.table({"RowID": ["a", "b"]}))),
+            run=run_of(pool),
+            stop=threading.Event(),
+            concurrency=concurrency,
+            fail=False,
+            journal_file=None,
+            about="",
+        )
+        with pool:
+            table.make_calls(lambda _: None, is_canceled=lambda: False, on_finished=lambda _: None)
+    assert ("'Calls at a time'" in table.summary.warning()) is (concurrency == 2)
 
 
 def test_outcomes_that_wait_for_their_row_have_no_answer_in_memory():

@@ -422,7 +422,9 @@ def read_blocks(raw: Any, irregular: dict[str, None] | None = None) -> list[Cont
         case dict():
             block = _read_block(cast("dict[str, Any]", raw))
             if isinstance(block, UnknownContent):
-                noted[f"a block of type {shortened(block.type, _LONGEST_TYPE)}"] = None
+                kind = block.raw.get("type")
+                named = f"of type {shortened(block.type, _LONGEST_TYPE)}" if kind else "without a type"
+                noted[f"a block {named}"] = None
                 return [_read_block(part) for part in in_schema(block.raw)]
             said = declared_type(block.raw)
             # Another name of the same type is read as it is meant.
