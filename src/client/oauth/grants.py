@@ -247,9 +247,10 @@ def request_tokens(
     fields: Mapping[str, str | None],
     *,
     proof_key: ProofKey | None = None,
+    is_patient: bool = True,
 ) -> Tokens:
     """Gets tokens, which are bound to the key if there is one and the server does that."""
-    answer = token_request(guard, server, client, fields, proof_key=proof_key)
+    answer = token_request(guard, server, client, fields, proof_key=proof_key, is_patient=is_patient)
     return tokens_from(answer, server.issuer, proof_key)
 
 
@@ -260,11 +261,12 @@ def token_request(
     fields: Mapping[str, str | None],
     *,
     proof_key: ProofKey | None = None,
+    is_patient: bool = True,
 ) -> dict[str, Any]:
     """Sends a token request, without fields that are None; the answer has an ``access_token``.
 
     A server that refuses raises `GrantRefused`. One that wants a nonce in the proof gets it in a second
-    request (RFC 9449 §8), and one that is in trouble for a moment is asked again.
+    request (RFC 9449 §8), and one that is in trouble for a moment is asked again if `is_patient`.
     """
     assert server.token_endpoint is not None
     endpoint = server.token_endpoint
@@ -283,7 +285,7 @@ def token_request(
         return guard.fetch("POST", endpoint, headers=headers, body=urlencode(body).encode())
 
     while True:
-        reply = guard.persist(send) if given["grant_type"] in _REPEATABLE else send()
+        reply = guard.persist(send) if is_patient and given["grant_type"] in _REPEATABLE else send()
         answer = read_answer(reply.body)
         if 200 <= reply.status < 300 and answer.get("access_token") is not None:
             return answer
