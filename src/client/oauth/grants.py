@@ -420,16 +420,17 @@ def register(
     if not 200 <= reply.status < 300 or not isinstance(client_id, str | int):
         raise failure(reply, answer, "registration endpoint", server.issuer, [])
     # RFC 7591 §3.2.1: the registered method counts, not the requested one.
-    registered = answer.get("token_endpoint_auth_method")
-    if registered and registered not in methods:
+    said = answer.get("token_endpoint_auth_method")
+    registered = next((each for each in methods if each == said), None)
+    if said and registered is None:
         raise AuthError(
             f"The authorization server {origin_and_path(server.issuer)} registered this client with a way "
-            f"to log in that it does not have ({str(registered)[:80]})",
+            f"to log in that it does not have ({str(said)[:80]})",
             fix="Register a client there yourself and give its id",
         )
     if not isinstance(secret, str):
         registered = "none"  # whatever the answer says, there is nothing to log in with
-    elif not registered:  # Slack's is null, others' is empty or left out
+    elif registered is None:  # Slack's is null, others' is empty or left out
         registered = next((each for each in methods[1:] if each in offered), "none")
     return RegisteredClient(
         client_id=str(client_id),
