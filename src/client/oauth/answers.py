@@ -94,8 +94,8 @@ def read_answer(body: bytes) -> dict[str, Any]:
     answer = cast("dict[str, Any]", value)
     if answer.get("access_token") is not None:
         return answer
-    inner = (each for each in answer.values() if isinstance(each, dict) and "access_token" in each)
-    return cast("dict[str, Any]", next(inner, answer))
+    objects = [cast("dict[str, Any]", each) for each in answer.values() if isinstance(each, dict)]
+    return next((each for each in objects if "access_token" in each), answer)
 
 
 def _form(body: bytes) -> dict[str, str]:

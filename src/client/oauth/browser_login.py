@@ -24,7 +24,7 @@ from ...types.errors import AuthError, Canceled, SettingInvalid
 from ...types.texts import in_one_line, origin_and_path
 from ..clock import POLL_SECONDS, IsCanceled
 from .answers import fix_of
-from .discovery import OFFLINE, AuthorizationMetadata, is_issuer
+from .discovery import OFFLINE, AuthorizationMetadata, is_issuer, name_it
 
 _PATH: Final = "/callback"
 _HANDLER_SECONDS: Final = 5.0
@@ -124,7 +124,11 @@ def read_redirect(request: AuthorizationRequest, url: str) -> str:
     # RFC 9207 §2.4: compared as strings, without normalization, before the answer is used.
     issuer = answer.get("iss")
     if issuer is not None and not is_issuer(request.issuer, issuer):
-        raise _not_ours("The login came back from another authorization server (wrong issuer)")
+        raise AuthError(
+            "The login came back from another authorization server (wrong issuer)",
+            fix="One server can pose as another in this way, so nothing of it was used. If whoever runs it "
+            f"says that both are the same, {name_it(request.issuer)}",
+        )
     if issuer is None and request.issuer_required:
         raise _not_ours("The login came back without saying from which authorization server (no issuer)")
     if "error" in answer:

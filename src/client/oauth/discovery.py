@@ -66,7 +66,7 @@ class AuthorizationMetadata:
         raise AuthError(
             f"The authorization server {origin_and_path(self.issuer)} offers PKCE without S256, which guards "
             "a login from being stolen",
-            fix="Ask whoever runs it to turn S256 on. To log in all the same, " + _name_it(self.issuer),
+            fix="Ask whoever runs it to turn S256 on. To log in all the same, " + name_it(self.issuer),
         )
 
 
@@ -359,11 +359,11 @@ def _identity(issuer: str, stated: str, *, sends_issuer: bool, is_named: bool) -
         f"The metadata of authorization server {origin_and_path(issuer)} names another issuer "
         f"({origin_and_path(stated)[:200]})",
         fix="No login was started, as one server can pose as another in this way. If whoever runs it says "
-        "that both are the same, " + _name_it(issuer),
+        "that both are the same, " + name_it(issuer),
     )
 
 
-def _name_it(issuer: str) -> str:
+def name_it(issuer: str) -> str:
     """The setting that says: this authorization server is meant, as it is."""
     return f"name it: --issuer '{origin_and_path(issuer)[:200]}' (in nodes 'Issuer', in Python issuer=)"
 

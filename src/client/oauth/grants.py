@@ -247,9 +247,10 @@ def request_tokens(
     fields: Mapping[str, str | None],
     *,
     proof_key: ProofKey | None = None,
+    is_patient: bool = True,
 ) -> Tokens:
     """Gets tokens, which are bound to the key if there is one and the server does that."""
-    answer = token_request(guard, server, client, fields, proof_key=proof_key)
+    answer = token_request(guard, server, client, fields, proof_key=proof_key, is_patient=is_patient)
     return tokens_from(answer, server.issuer, proof_key)
 
 
@@ -260,11 +261,12 @@ def token_request(
     fields: Mapping[str, str | None],
     *,
     proof_key: ProofKey | None = None,
+    is_patient: bool = True,
 ) -> dict[str, Any]:
     """Sends a token request, without fields that are None; the answer has an ``access_token``.
 
     A server that refuses raises `GrantRefused`. One that wants a nonce in the proof gets it in a second
-    request (RFC 9449 §8), and one that is in trouble for a moment is asked again.
+    request (RFC 9449 §8), and one that is in trouble for a moment is asked again if `is_patient`.
     """
     assert server.token_endpoint is not None
     endpoint = server.token_endpoint
@@ -283,7 +285,7 @@ def token_request(
         return guard.fetch("POST", endpoint, headers=headers, body=urlencode(body).encode())
 
     while True:
-        reply = guard.persist(send) if given["grant_type"] in _REPEATABLE else send()
+        reply = guard.persist(send) if is_patient and given["grant_type"] in _REPEATABLE else send()
         answer = read_answer(reply.body)
         if 200 <= reply.status < 300 and answer.get("access_token") is not None:
             return answer
@@ -418,16 +420,17 @@ def register(
     if not 200 <= reply.status < 300 or not isinstance(client_id, str | int):
         raise failure(reply, answer, "registration endpoint", server.issuer, [])
     # RFC 7591 §3.2.1: the registered method counts, not the requested one.
-    registered = answer.get("token_endpoint_auth_method")
-    if registered and registered not in methods:
+    said = answer.get("token_endpoint_auth_method")
+    registered = next((each for each in methods if each == said), None)
+    if said and registered is None:
         raise AuthError(
             f"The authorization server {origin_and_path(server.issuer)} registered this client with a way "
-            f"to log in that it does not have ({str(registered)[:80]})",
+            f"to log in that it does not have ({str(said)[:80]})",
             fix="Register a client there yourself and give its id",
         )
     if not isinstance(secret, str):
         registered = "none"  # whatever the answer says, there is nothing to log in with
-    elif not registered:  # Slack's is null, others' is empty or left out
+    elif registered is None:  # Slack's is null, others' is empty or left out
         registered = next((each for each in methods[1:] if each in offered), "none")
     return RegisteredClient(
         client_id=str(client_id),

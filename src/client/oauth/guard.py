@@ -27,7 +27,7 @@ from ..transports.http_channel import HttpChannel
 
 BODY_BYTES: Final = 64 * 1024
 GUARD_TIMEOUTS: Final = Timeouts(connect=10, idle=15, total=30)
-_ATTEMPTS: Final = 3
+_ATTEMPTS: Final = 5  # over some seconds
 
 _IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 # Metadata services of clouds, which give out the machine's credentials and are never a legitimate target.

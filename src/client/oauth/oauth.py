@@ -30,6 +30,7 @@ from .discovery import (
     covers,
     discover,
     granted,
+    is_same_issuer,
     resource_for,
     union,
     with_offline,
@@ -227,7 +228,7 @@ class OAuth:
         discovered = self._discover(bearer.resource_metadata)
         login = self._login
         previous = self._previous_issuer(discovered)
-        if login is not None and login.issuer != discovered.server.issuer:
+        if login is not None and not is_same_issuer(login.issuer, discovered.server.issuer):
             # https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization/client-registration#authorization-server-binding
             self._forget()
             login = None
@@ -255,10 +256,10 @@ class OAuth:
             try:
                 discovered = self._found or self._discover(None)
                 # A refresh token must not go to another server; the next 401 settles it in `_renew`.
-                if discovered.server.issuer != current.issuer:
+                if not is_same_issuer(discovered.server.issuer, current.issuer):
                     return current
                 if current.tokens.refresh_token is not None:
-                    return self._refresh(current, discovered)
+                    return self._refresh(current, discovered, is_patient=False)  # it may still be valid
                 if self._grant.name != "authorization_code":
                     return self._obtain(discovered, current.scope, current.issuer, _key_of(current))
             except AuthError as error:
@@ -288,7 +289,7 @@ class OAuth:
         )
         return True
 
-    def _refresh(self, login: Login, discovered: Discovered) -> Login:
+    def _refresh(self, login: Login, discovered: Discovered, *, is_patient: bool = True) -> Login:
         fields = {
             "grant_type": "refresh_token",
             "refresh_token": login.tokens.refresh_token,
@@ -296,7 +297,12 @@ class OAuth:
             "resource": discovered.resource if login.resource else None,
         }
         request = partial(
-            request_tokens, self._guard, discovered.server, login.client, proof_key=_key_of(login)
+            request_tokens,
+            self._guard,
+            discovered.server,
+            login.client,
+            proof_key=_key_of(login),
+            is_patient=is_patient,
         )
         try:
             new = request(fields)

@@ -361,7 +361,7 @@ PROVIDERS = [
         },
         scopes="read:jira-work",
         gone=Canned(403, {"error": "unauthorized_client", "error_description": "refresh_token is invalid"}),
-        trouble=Canned(429, {"code": 429, "message": "Rate limit exceeded"}, {"Retry-After": "0"}),
+        trouble=Canned(429, {"code": 429, "message": "Rate limit exceeded"}),
         particular=(
             "Its document stands behind the issuer's path, and names the issuer without that "
             "path, on the same origin. Says *unauthorized_client* where a refresh token is over; "

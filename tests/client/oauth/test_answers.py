@@ -13,7 +13,7 @@ from knime_mcp.client.oauth.guard import Fetched
 from knime_mcp.client.oauth.logins import MemoryStore, RegisteredClient
 from knime_mcp.client.oauth.oauth import OAuth
 from knime_mcp.types.errors import AuthError
-from tests.client.oauth.world import CANARY, Canned, World
+from tests.client.oauth.world import CANARY, Canned, World, in_trouble
 
 ISSUER = "https://as.example"
 BARE = {"access_token": "t"}
@@ -125,10 +125,10 @@ def stored(world, person, **options):
 
 
 TROUBLES = {
-    "503 with a refusal's code": Canned(503, {"error": "invalid_grant"}),
+    "503 with a refusal's code": in_trouble(503, {"error": "invalid_grant"}),
     "429, not yet": Canned(429, {"error": "too_many_requests"}, {"Retry-After": "3600"}),
-    "500": Canned(500, {"error": "server_error"}),
-    "502 of a gateway": Canned(502, {"message": "Bad Gateway"}),
+    "500": in_trouble(500, {"error": "server_error"}),
+    "502 of a gateway": in_trouble(502, {"message": "Bad Gateway"}),
     "a page": Canned(403, b"<html>no</html>", {"Content-Type": "text/html"}),
     "a firewall": Canned(403, {"error": "Forbidden"}),
     "in words": Canned(400, {"error": "temporarily_unavailable"}),
@@ -141,7 +141,7 @@ def test_a_trouble_of_the_token_endpoint_ends_no_login_and_opens_no_page(world, 
     there = OAuth(world.url, AuthorizationCode(person), store=store)
     nobody = OAuth(world.url, AuthorizationCode(), store=store)
     with MCPClient(world.url, auth=there) as one, MCPClient(world.url, auth=nobody) as other:
-        for client in (one, other):
+        for client in (one, other, one, other):
             client.call_tool("ask", {})
             world.expire_all()
             world.auth.http.canned["/token"] = trouble
@@ -163,7 +163,7 @@ def test_a_trouble_of_a_moment_is_waited_for(world, person, grant):
         authorization.log_in()
     world.expire_all()
     before = len(world.auth.http.at("/token"))
-    passing(world, Canned(429, {"error": "too_many_requests"}, {"Retry-After": "0"}), Canned(503, b"down"))
+    passing(world, in_trouble(429, {"error": "too_many_requests"}), in_trouble(503))
     with MCPClient(world.url, auth=authorization) as client:
         assert client.call_tool("ask", {}).text == "answer"
     assert len(world.auth.http.at("/token")) - before == 3

@@ -9,7 +9,7 @@ from knime_mcp.client.oauth.grants import AuthorizationCode
 from knime_mcp.client.oauth.logins import MemoryStore, RegisteredClient
 from knime_mcp.client.oauth.oauth import OAuth
 from knime_mcp.types.errors import AuthError
-from tests.client.oauth.world import ASM, OIDC, PRM, Canned, basic, open_world
+from tests.client.oauth.world import ASM, OIDC, PRM, Canned, basic, in_trouble, open_world
 
 
 def oauth(world, person, **options):
@@ -204,7 +204,7 @@ def test_without_any_metadata_the_default_endpoints_are_used(world, person):
 
 @pytest.mark.parametrize("status", [429, 500, 503])
 def test_a_server_in_trouble_is_not_taken_for_an_old_one(world, person, status):
-    world.mcp.canned[PRM + "/mcp"] = Canned(status)
+    world.mcp.canned[PRM + "/mcp"] = in_trouble(status)
     world.challenge = None
     with pytest.raises(AuthError, match=f"answers {status}"):
         use(world, oauth(world, person))

@@ -1,5 +1,6 @@
 """The life of a login at each provider: found, renewed, with more scopes, in trouble, revoked."""
 
+from dataclasses import replace
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -73,7 +74,8 @@ def test_a_login_is_renewed_without_the_person_and_kept_through_trouble(
                 call(world, stored)
             return
         path = urlsplit(world.auth.metadata["token_endpoint"]).path
-        world.auth.http.canned[path] = provider.trouble
+        trouble = provider.trouble
+        world.auth.http.canned[path] = replace(trouble, headers=trouble.headers | {"Retry-After": "0"})
         with pytest.raises(AuthError, match="out of order for now") as caught:
             call(world, stored)
         assert "knime-mcp login" not in str(caught.value)

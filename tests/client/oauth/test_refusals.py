@@ -10,7 +10,7 @@ from knime_mcp.client.oauth.guard import Guard
 from knime_mcp.client.oauth.logins import RegisteredClient
 from knime_mcp.client.oauth.oauth import OAuth
 from knime_mcp.types.errors import AuthError, ConnectError, SettingInvalid
-from tests.client.oauth.world import ASM, OIDC, PRM, Canned
+from tests.client.oauth.world import ASM, OIDC, PRM, Canned, in_trouble
 
 
 def refused(world, person, said, **options):
@@ -184,7 +184,7 @@ def test_metadata_that_is_none(world, person, body):
 
 
 def test_an_authorization_server_in_trouble_is_not_asked_elsewhere(world, person):
-    world.auth.http.canned[ASM] = Canned(503)
+    world.auth.http.canned[ASM] = in_trouble(503)
     refused(world, person, "answers 503")
     assert set(world.auth.http.paths()) == {ASM}
 
@@ -201,7 +201,7 @@ def test_server_metadata_that_cannot_be_read_is_looked_for_in_the_next_place(wor
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (Canned(503), "answers 503"),
+        (in_trouble(503), "answers 503"),
         (
             Canned(body={"issuer": "https://evil.example", "token_endpoint": "https://evil.example/t"}),
             "another issuer",

@@ -11,7 +11,7 @@ from knime_mcp.client.oauth.grants import AuthorizationCode
 from knime_mcp.client.oauth.logins import MemoryStore, RegisteredClient, login_to_text
 from knime_mcp.client.oauth.oauth import OAuth, login_key
 from knime_mcp.types.errors import AuthError, Canceled
-from tests.client.oauth.world import Canned
+from tests.client.oauth.world import Canned, in_trouble
 from tests.support.waiting import until
 
 
@@ -151,7 +151,7 @@ def test_a_refresh_that_cannot_reach_the_server_keeps_the_login(world, person):
     store = MemoryStore()
     authorization = logged_in(world, person, store)
     world.expire_all()
-    world.auth.http.canned["/token"] = Canned(503, b"down")
+    world.auth.http.canned["/token"] = in_trouble(503)
     with pytest.raises(AuthError), MCPClient(world.url, auth=authorization):
         pass
     del world.auth.http.canned["/token"]
@@ -163,7 +163,7 @@ def test_a_refresh_that_cannot_reach_the_server_keeps_the_login(world, person):
 def test_a_due_token_that_cannot_be_renewed_is_used_as_long_as_it_works(world, person):
     world.auth.expires_in = 0
     authorization = logged_in(world, person)
-    world.auth.http.canned["/token"] = Canned(503, b"down")
+    world.auth.http.canned["/token"] = in_trouble(503)
     with MCPClient(world.url, auth=authorization) as client:
         client.list_tools()
         asked = len(world.auth.http.at("/token"))

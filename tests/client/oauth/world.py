@@ -55,6 +55,11 @@ class Canned:
     drip: float = 0.0
 
 
+def in_trouble(status: int, body: bytes | dict[str, Any] = b"") -> Canned:
+    """A server that is in trouble, and may be asked again at once."""
+    return Canned(status, body, {"Retry-After": "0"})
+
+
 class _Kept(socket.SocketIO):
     """Keeps what is read."""
 
