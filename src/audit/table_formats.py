@@ -16,7 +16,7 @@ import struct
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
 from itertools import islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, Protocol, Self, cast
@@ -95,20 +95,22 @@ class FileTable:
         numbers = range(1, self.total + 1) if self.numbers is None else self.numbers
         return replace(
             self,
-            table=self.table.take(kept),
+            table=self.table.take(kept) if self.columns else self.table,
             objects=None if self.objects is None else [self.objects[index] for index in kept],
             numbers=[numbers[index] for index in kept],
         )
 
     def filled_rows(self) -> list[int]:
         """The indices of the rows that have a value other than blanks; all, if there are no columns."""
+        import pyarrow.compute as pc
+
+        compute: Any = pc
         if not self.columns:
             return list(range(self.total))
-        columns = [_has_values(column) for column in self.table.columns]
-        texts = [any(there) for there in zip(*columns, strict=True)]
+        there = reduce(compute.or_, map(_has_values, self.table.columns)).to_pylist()
         for index, row in enumerate(self.objects or () if self.unreadable else ()):
-            texts[index] |= any(isinstance(value, Unreadable) for value in row.values())
-        return [index for index, there in enumerate(texts) if there]
+            there[index] |= any(isinstance(value, Unreadable) for value in row.values())
+        return [index for index, is_there in enumerate(there) if is_there]
 
     @property
     def total(self) -> int:
@@ -125,7 +127,7 @@ class FileTable:
             yield from (dict(zip(self.columns, row, strict=True)) for row in zip(*columns, strict=True))
 
 
-def _has_values(column: pa.ChunkedArray[Any]) -> list[bool]:
+def _has_values(column: pa.ChunkedArray[Any]) -> Any:
     """For each cell whether it has a value other than blanks; an empty text in CSV is one, in quotes."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -135,7 +137,7 @@ def _has_values(column: pa.ChunkedArray[Any]) -> list[bool]:
     if pa.types.is_string(column.type):
         blank = compute.fill_null(compute.match_substring_regex(column, r"^\s+$"), False)
         there = compute.and_not(there, blank)
-    return there.to_pylist()
+    return there
 
 
 class _Writer(Protocol):

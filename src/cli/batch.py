@@ -180,6 +180,7 @@ def batch(
             parameters=ParameterRows.of_file(parameters.only(kept[:limit])),
             json_column=arguments_column,
             decimal_comma=decimal_comma,
+            demands_arguments=True,
         )
         calls = sessions.run_for([route], save_dir)
         say_what_is_sent(table, parameters, [index + 1 for index in left_out], plan, calls)

@@ -44,7 +44,8 @@ def say_what_is_sent(
     file: Path, read: FileTable, left_out: Sequence[int], plan: PlannedCalls, run: Run
 ) -> None:
     """Says what the calls send, and refuses a table of which nothing or something wrong would be sent."""
-    rows = counted(plan.total, "row")
+    among = "" if plan.total == read.total else f"{plan.total:,} of "
+    rows = f"{among}{counted(read.total, 'row')}"
     note(f"{file}: {', '.join(filter(None, (read.understood, rows)))}")
     look = first_look(plan, run.secrets)
     if look is None:

@@ -146,6 +146,8 @@ class PlannedCalls:
     # the column that holds all arguments of a row as JSON; None for one column per argument
     json_column: str | None = None
     decimal_comma: bool = False  # whether texts for parameters that are numbers are written as 1.234,5
+    # whether a row without any argument is an error, if the tool has parameters: such rows are often no calls
+    demands_arguments: bool = False
     _columns: list[str] = field(init=False)
     # Those of them that an earlier run wrote about its calls. They are arguments only of parameters with
     # exactly the same name: a *Status* is no ``status``.
@@ -233,7 +235,7 @@ class PlannedCalls:
             of_row = arguments_from_pairs(cells.items(), known.parameters)
         nulls = {name: None for name, column in known.nulls.items() if row[column] is None}
         arguments = {**nulls, **known.fixed, **of_row}
-        if known.parameters and not arguments and self.tool_column is None:
+        if self.demands_arguments and known.parameters and not arguments:
             there = listed(f"'{column}'" for column in known.plan.arguments.values())
             raise ArgumentsInvalid(
                 "The row has no argument for the tool: its cells are missing"

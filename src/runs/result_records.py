@@ -51,6 +51,7 @@ _WHOLE: Final = re.compile(r"-?(0|[1-9]\d{0,18})", re.ASCII)
 _FRACTION: Final = re.compile(r"-?(0|[1-9]\d{0,14})\.\d{1,15}", re.ASCII)
 _WITH_COMMA: Final = re.compile(r"-?(0|[1-9]\d{0,14}|[1-9]\d{0,2}(\.\d{3}){1,4})(,\d{1,15})?", re.ASCII)
 _DECIMAL_COMMA: Final = re.compile(r"-?[\d.]+,(\d{1,2}|\d{4,15})", re.ASCII)  # 1,234 may be a thousand
+_THOUSAND: Final = re.compile(r"-?[1-9]\d{0,2}(\.\d{3})+", re.ASCII)
 _FENCE: Final = re.compile(r"^ *```\w* *\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
 _JSON: Final = re.compile(r"^ *[\[{]", re.MULTILINE)
 _ENCODED: Final = re.compile(r"\s*[\"\[{]")
@@ -305,16 +306,24 @@ def _csv(text: str) -> Records:
 def _typed_rows(head: list[str], body: list[list[str]], *, comma: bool = False) -> Records:
     """Rows of text as records; columns of numbers or booleans have such values, if these are exact.
 
-    ``comma`` says that numbers may have a decimal comma. They have one if some cell can be nothing else.
+    ``comma`` says that numbers may have a decimal comma. They have one if some cell can be nothing else;
+    otherwise 1.000 may be one or a thousand, and stays text.
     """
     is_head = any(head) and all(len(name) <= _LONGEST_HEADER for name in head)
     if not is_head or any(len(row) != len(head) for row in body):
         return []
-    columns = [[row[place] for row in body] for place in range(len(head))]
+    columns: list[list[Any]] = [[row[place] for row in body] for place in range(len(head))]
     if comma and any(_DECIMAL_COMMA.fullmatch(cell) for column in columns for cell in column):
-        columns = [_with_points(column) for column in columns]
+        columns = [_typed_column(_with_points(column)) for column in columns]
+    else:
+        columns = [
+            [cell or None for cell in column]
+            if comma and any(map(_THOUSAND.fullmatch, column))
+            else _typed_column(column)
+            for column in columns
+        ]
     names = numbered(head)
-    return [dict(zip(names, row, strict=True)) for row in zip(*map(_typed_column, columns), strict=True)]
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def _with_points(cells: list[str]) -> list[str]:

@@ -316,7 +316,7 @@ def test_what_is_going_to_be_sent_is_said_before_the_first_call(cli, table):
         done = cli("batch", server.url, "pay", table(rows), "--dry-run")
         assert (done.code, sent_to(server)) == (0, [])
     assert done.err.splitlines() == [
-        "p.csv: separated by semicolons, UTF-8, names in line 3, 4 rows",
+        "p.csv: separated by semicolons, UTF-8, names in line 3, 4 of 5 rows",
         '  to <- To: "a", "b", "c"',
         "  amount: 1.5, 2, 3",
         "not sent: remark",

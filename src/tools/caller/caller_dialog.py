@@ -35,8 +35,16 @@ class ArgumentsSource(knext.EnumParameterOptions):
 
 
 class ResultColumns(knext.EnumParameterOptions):
-    all = ("All", "Also the tool, its server and digest, the arguments, files, times and attempts.")
-    compact = ("Compact", "The columns of *Parameters*, then *Status*, *Result* and *Error*.")
+    all = (
+        "All",
+        "Also the tool, its server and digest, the arguments, the structured result, pictures, files, times"
+        " and attempts.",
+    )
+    compact = (
+        "Compact",
+        "The columns of *Parameters*, then *Result*, *Status* and *Error*. What the tool gave, with types, is"
+        " *Records*.",
+    )
 
 
 class OnError(knext.EnumParameterOptions):
