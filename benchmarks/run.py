@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+import agent_bytes
 import agent_loop
 import agent_tools
 import audit_cost
@@ -48,6 +49,7 @@ GROUPS: dict[str, tuple[str, Callable[..., None] | None]] = {
     "columns": ("Tool columns", columns.measure),
     "agent-tools": ("Agent: tools", agent_tools.measure),
     "agent-loop": ("Agent: loop", agent_loop.measure),
+    "agent-bytes": ("Agent: what is paid for", agent_bytes.measure),
     "audit": ("Audit", audit_cost.measure),
     "replay": ("Replay", replay_rate.measure),
     "graph": ("Graphs", graph.measure),

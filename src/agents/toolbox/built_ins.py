@@ -131,7 +131,8 @@ class BuiltIns:
                 text = self._find_tools(arguments["query"])
         except ArgumentsInvalid as error:
             return ToolReply(request=request, content=f"Error: {error}", failed=True)
-        return ToolReply(request=request, content=text, origin=origin)
+        label = self._toolset.labels.get(origin, "")
+        return ToolReply(request=request, content=text, origin=origin, label=label)
 
     def _find_tools(self, query: str) -> str:
         named = [

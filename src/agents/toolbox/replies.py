@@ -7,6 +7,7 @@ import difflib
 import json
 import threading
 from collections import OrderedDict
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol, assert_never, cast
 
@@ -34,6 +35,7 @@ from ...types.errors import (
 )
 from ...types.texts import compact_json, only_visible, parse_object
 from ...types.tool import MCPTool, WorkflowTool
+from .csv_text import csv_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -89,6 +91,7 @@ class ToolReply:
         request: The model's request.
         content: Text, or content blocks in LangChain's form (text and image blocks), for the model.
         origin: Who wrote the content: a server, `WORKFLOW_ORIGIN`, or `AGENT_ORIGIN`.
+        label: A short name of the origin for the model, empty if there is only one.
         record: The record of the call; None for a call of a built-in tool (`read_result`, `find_tools`).
         tool: The tool that was called, None for a built-in or unknown tool.
         failed: True if the call failed; the content holds the error.
@@ -99,6 +102,7 @@ class ToolReply:
     request: ToolRequest
     content: str | list[dict[str, Any]]
     origin: str = AGENT_ORIGIN
+    label: str = ""
     record: CallRecord | None = None
     tool: Tool | None = None
     failed: bool = False
@@ -144,16 +148,22 @@ class Toolbox(Protocol):
 class ReplyMaker:
     """Makes the content of replies from tools' answers: text within the limit, images, and ids of data.
 
-    Data of answers are kept in the registry, if there is one. Remarks for the user are added to `notes`.
+    Data of answers are kept in the registry, if there is one. With ``takes_data`` False no tool takes
+    tables, so a server's records get no ids for the model. Remarks for the user are added to `notes`.
     """
 
     registry: DataRegistry | None
     large: LargeResults
+    takes_data: bool = True
     notes: dict[str, None] = field(default_factory=dict[str, None])
 
     def content(self, bound: BoundTool, answer: ToolAnswer, *, reads_on: bool) -> str | list[dict[str, Any]]:
         """Makes the content for a result: text, or a text block and image blocks."""
-        data_list = "" if self.registry is None else _register_data(self.registry, bound, answer)
+        data_list = (
+            ""
+            if self.registry is None
+            else _register_data(self.registry, bound, answer, takes_data=self.takes_data)
+        )
         whole = self._without_hidden(bound, _whole_text(answer))
         text = self.large.cut(whole, origin=origin_of(bound.tool), reads_on=reads_on)
         if data_list:
@@ -197,12 +207,15 @@ class ReplyMaker:
                 assert_never(bound.tool)
 
 
-def _register_data(registry: DataRegistry, bound: BoundTool, answer: ToolAnswer) -> str:  # @ToolTypeDispatch
+def _register_data(  # @ToolTypeDispatch
+    registry: DataRegistry, bound: BoundTool, answer: ToolAnswer, *, takes_data: bool
+) -> str:
     """Registers the data of an answer; lists for the model the data that tools can take."""
     match bound.tool:
         case MCPTool():
             _register_blobs(registry, bound, answer)  # not listed: no tool takes them
             items = _register_records(registry, bound, answer)
+            items = items if takes_data else []
         case WorkflowTool(output_ports=ports):
             items: list[DataItem] = []
             for number, table in enumerate(answer.outputs):
@@ -257,9 +270,24 @@ def origin_of(tool: Tool) -> str:  # @ToolTypeDispatch
 def _whole_text(answer: ToolAnswer) -> str:
     """The text, and the structured value if the text does not hold it already."""
     if answer.structured is ABSENT or not answer.blocks or _repeats_structured(answer):
-        return answer.text
+        return csv_text(_only_value(answer)) or answer.text
     structured = compact_json(answer.structured)
     return f"{answer.text}\n{structured}" if answer.text else structured
+
+
+def _only_value(answer: ToolAnswer) -> object:
+    """The JSON value that an answer is, with nothing beside it; None if it is none."""
+    if not all(isinstance(block, TextContent) for block in answer.blocks):
+        return None
+    if answer.structured is ABSENT:
+        with suppress(ValueError, RecursionError):
+            return json.loads(answer.text) if answer.text[:1] == "[" else None
+        return None
+    match answer.structured:
+        case {"result": result, **others} if not others:  # SDKs wrap what is no object
+            return result
+        case value:
+            return value
 
 
 def _repeats_structured(answer: ToolAnswer) -> bool:

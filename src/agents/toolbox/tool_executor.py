@@ -115,7 +115,10 @@ class ToolExecutor:
         keeps_data = registry is not None or toolset.has_data
         self._large = large
         self._replies = ReplyMaker(
-            registry=self.registry if keeps_data else None, large=large, notes=self.notes
+            registry=self.registry if keeps_data else None,
+            large=large,
+            takes_data=toolset.takes_data,
+            notes=self.notes,
         )
         self._built_ins = BuiltIns(toolset, large, search_above=options.search_above)
         self._links: Links = {} if links is None else links
@@ -347,6 +350,7 @@ class ToolExecutor:
             record=record,
             tool=None if bound is None else bound.tool,
             origin=origin,
+            label="" if is_ours else self._toolset.labels.get(origin, ""),
             failed=failed,
             stop=self._options.stop_on_error and _has_failed(record),
         )

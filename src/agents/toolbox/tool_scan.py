@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, assert_never, cast
 from ...types.errors import SettingInvalid
 from ...types.texts import compact_json, hidden_characters, only_visible, parse_object, visible
 from ...types.tool import MCPTool, WorkflowTool
+from ..model.plain_schema import DATA_WORDS, SCHEMAS_BY_NAME
+from ..model.strict_schema import repeats
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from ...types.tool import Tool
 
 _SHOWN: Final = 3
+_OF_ARGUMENTS: Final = ("", "Arguments", "Args", "Input", "Params", "Parameters")
 _FOR_PEOPLE: Final = frozenset({"description", "title", "$comment"})
 _NOT_OF_THE_TEXT: Final = frozenset({"contradiction", "unusable schema"})
 _LOOK: Final = (
@@ -68,19 +71,40 @@ def admitted(tools: Sequence[Tool], action: SuspiciousTools) -> tuple[list[Tool]
     return [tool for tool in tools if tool not in left_out], tuple(notes)
 
 
-def shown_schema(schema_json: str) -> dict[str, Any]:
-    """A server's schema as a model may read it; the same object for the same text: do not change it."""
-    return parse_object(schema_json) if _is_plain(schema_json) else _cleaned_schema(schema_json)
+@lru_cache(maxsize=2048)
+def shown_schema(schema_json: str, name: str = "") -> dict[str, Any]:
+    """The schema of the tool of this name as a model may read it: do not change it.
+
+    It has no titles that only repeat a name, as generated schemas have for each argument.
+    """
+    schema = parse_object(schema_json) if _is_plain(schema_json) else _cleaned(parse_object(schema_json))
+    if "title" not in schema_json:
+        return schema
+    made = cast("dict[str, Any]", _untitled(schema, name))
+    if any(repeats(made.get("title"), f"{name}{end}") for end in _OF_ARGUMENTS):
+        del made["title"]
+    return made
+
+
+def _untitled(value: Any, name: str) -> Any:
+    """A schema, or a list of some, that stands under this name."""
+    if isinstance(value, list):
+        return [_untitled(inner, name) for inner in cast("list[Any]", value)]
+    if not isinstance(value, dict):
+        return value
+    made: dict[str, Any] = {}
+    for word, inner in cast("dict[str, Any]", value).items():
+        if word in SCHEMAS_BY_NAME and isinstance(inner, dict):
+            parts = cast("dict[str, Any]", inner)
+            made[word] = {key: _untitled(part, key) for key, part in parts.items()}
+        elif word != "title" or not repeats(inner, name):
+            made[word] = inner if word in DATA_WORDS else _untitled(inner, name)
+    return made
 
 
 def _is_plain(schema_json: str) -> bool:
     # Compact JSON has hidden characters as they are, and control characters as escapes.
     return "\\u00" not in schema_json and next(hidden_characters(schema_json), None) is None
-
-
-@lru_cache(maxsize=256)
-def _cleaned_schema(schema_json: str) -> dict[str, Any]:
-    return cast("dict[str, Any]", _cleaned(parse_object(schema_json)))
 
 
 def _cleaned(value: Any) -> Any:

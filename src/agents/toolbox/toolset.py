@@ -73,6 +73,20 @@ class Toolset:
         return any(_has_data(bound.tool) for bound in self.bound)
 
     @cached_property
+    def takes_data(self) -> bool:
+        """True if a tool takes tables, by their ids."""
+        return any(isinstance(bound.tool, WorkflowTool) and bound.tool.input_ports for bound in self.bound)
+
+    @cached_property
+    def labels(self) -> dict[str, str]:
+        """Short names of the servers by their addresses; empty if all results have one origin."""
+        servers = list(dict.fromkeys(b.tool.route.url for b in self.bound if isinstance(b.tool, MCPTool)))
+        has_others = any(isinstance(bound.tool, WorkflowTool) for bound in self.bound)
+        return (
+            dict(zip(servers, server_labels(servers), strict=True)) if len(servers) + has_others > 1 else {}
+        )
+
+    @cached_property
     def tokens(self) -> int:
         return token_estimate(bound.definition for bound in self.bound)
 
@@ -198,15 +212,15 @@ def built_in_definition(name: str, description: str, properties: Mapping[str, An
 def arguments_schema(tool: Tool) -> dict[str, Any]:  # @ToolTypeDispatch
     """The schema of the arguments. Do not change it.
 
-    An MCP tool's goes to the model as the server wrote it, with recursion, ``$defs`` and titles, but without
-    hidden characters in its descriptions. A workflow
-    has only parameters, so its schema is made here, in the form of KNIME's agents: ``configuration`` for the
-    parameters and ``data_inputs`` for ids of tables. Raises `ToolFormatError` for malformed JSON.
+    An MCP tool's goes to the model as the server wrote it, with recursion and ``$defs``, but without hidden
+    characters in its descriptions, and without titles that say nothing. A workflow has only parameters, so
+    its schema is made here, in the form of KNIME's agents: ``configuration`` for the parameters and
+    ``data_inputs`` for ids of tables. Raises `ToolFormatError` for malformed JSON.
     """
     match tool:
         case MCPTool():
             _ = tool.parameter_schema  # malformed JSON is an error that names the row
-            return shown_schema(tool.schema_json)
+            return shown_schema(tool.schema_json, tool.tool_name)
         case WorkflowTool():
             return _workflow_schema(tool)
         case _:

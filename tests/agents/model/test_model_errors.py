@@ -65,12 +65,12 @@ def test_a_schema_that_the_service_behind_a_router_refuses_is_made_simpler():
         (400, "registry.ollama.ai/library/gemma3:latest does not support tools"),
     ],
 )
-def test_a_model_without_tools_is_said_at_once(status, words):
-    outcome, server, *_ = play([fails(status, words)], Functions(add=lambda *_: "3"))
+def test_a_model_without_tools_is_said_if_it_holds_to_no_form_either(status, words):
+    outcome, server, *_ = play([fails(status, words), says("No.")], Functions(add=lambda *_: "3"))
     assert type(outcome.error) is ModelRequestRefused
     assert words.rstrip(".") in str(outcome.error)
     assert "Choose a model that can call tools" in str(outcome.error)
-    assert len(server.requests) == 1
+    assert len(server.requests) == 2
 
 
 @pytest.mark.parametrize(

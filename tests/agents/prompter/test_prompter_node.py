@@ -7,6 +7,7 @@ import time
 import pyarrow as pa
 import pytest
 
+from knime_mcp.types.routing import server_labels
 from tests.support.chat_server import call, calls, fails, refuses, says
 
 
@@ -79,7 +80,8 @@ def test_two_servers_and_workflows_in_one_column(
     assert sorted(talk[2][2])[:2] == ["Greet", "Monthly report"]
     answers = [text for who, text, _ in talk if who == "TOOL"]
     urls = [server.url(path) for server, path in zip(servers, ("/one", "/two"), strict=True)]
-    assert answers[:2] == [f"[from {urls[0]}]\none", f"[from {urls[1]}]\ntwo"]
+    labels = server_labels(urls)
+    assert answers[:2] == [f"[from {labels[0]}]\none", f"[from {labels[1]}]\ntwo"]
     assert answers[2].startswith("3 orders in Konstanz")
     assert answers[3] == "Hello Bodman"
     assert talk[-1] == ("AI", "All done.", [])
@@ -217,7 +219,7 @@ def test_a_denied_call_is_an_answer_and_a_row(servers, script, ask, said, rows_o
     result = ask(server, tools_of(servers[0].url("/one")), rules="deny who\nallow *")
     texts = [text for who, text, _ in said(result) if who == "TOOL"]
     assert "not allowed" in texts[0]
-    assert texts[1] == f"[from {servers[0].url('/one')}]\n2"
+    assert texts[1] == "2"
     assert [row["Status"] for row in rows_of(result, 1) if row["Tool name"] == "who"] == ["denied"]
 
 
