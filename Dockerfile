@@ -5,7 +5,7 @@ WORKDIR /source
 COPY pyproject.toml README.md LICENSE knime.yml pixi.toml ./
 COPY src ./src
 COPY icons ./icons
-COPY examples ./examples
+COPY examples/demo ./examples/demo
 RUN pip install --no-cache-dir --prefix=/installed '.[elasticsearch,gateway]'
 
 FROM python:3.11-slim

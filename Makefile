@@ -91,7 +91,7 @@ postgres: $(VENV)/.test  ## the function of docs/gateway.md in a real PostgreSQL
 	$(BIN)/python -m tests.knowledge.gateway.try_postgres
 
 examples: $(VENV)/.test  ## the workflows in examples/, after a node's settings changed
-	$(BIN)/python examples/make_examples.py
+	$(BIN)/python -m examples.make_examples
 
 ways-in: $(VENV)/.dev  ## wheel, editable, uv run, PYTHONPATH=src: in fresh environments
 	$(BIN)/python -m tests.packaging.ways_in

@@ -36,7 +36,6 @@ _COMMANDS: Final[Mapping[str, str | _Group]] = {
     "agent": "agent:agent",
     "chat": "chat:chat",
     "replay": "replay:replay",
-    "run": "run:run",
     "login": "login:login",
     "logout": "login:logout",
     "config": _Group(

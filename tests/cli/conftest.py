@@ -78,9 +78,15 @@ def server(tmp_path_factory) -> Iterator[TestServer]:
 class CommandLine:
     """Runs `knime-mcp` as people do: a process, its two streams, its exit code."""
 
-    def __init__(self, folder: Path, popen: type[subprocess.Popen[str]] = commands.Popen) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        popen: type[subprocess.Popen[str]] = commands.Popen,
+        module: str = "knime_mcp.cli.app",
+    ) -> None:
         self.folder = folder
         self._popen = popen
+        self._module = module
 
     def start(self, *arguments: object, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
         kept = {
@@ -89,9 +95,10 @@ class CommandLine:
         # No keyring, no keys and no named servers of whoever runs the tests.
         kept |= {"KNIME_MCP_AUDIT_KEYS": str(self.folder / "audit-keys.json")}
         kept |= {"PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring", "PYTHONWARNINGS": "error"}
+        kept |= {"PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
         kept |= {"KNIME_MCP_SERVERS": str(self.folder / "servers.json"), "XDG_CACHE_HOME": str(self.folder)}
         return self._popen(
-            [sys.executable, "-m", "knime_mcp.cli.app", *map(str, arguments)],
+            [sys.executable, "-m", self._module, *map(str, arguments)],
             cwd=self.folder,
             env=kept | dict(env or {}),
             stdin=subprocess.DEVNULL,
@@ -133,6 +140,12 @@ class CommandLine:
 @pytest.fixture
 def cli(tmp_path) -> CommandLine:
     return CommandLine(tmp_path)
+
+
+@pytest.fixture
+def linear(tmp_path) -> CommandLine:
+    """Runs workflows, see `tests.support.linear_run`."""
+    return CommandLine(tmp_path, module="tests.support.linear_run")
 
 
 @pytest.fixture
