@@ -277,7 +277,7 @@ def main(site: Path) -> int:
     from mkdocs.commands.build import build
     from mkdocs.config import load_config
 
-    from tests.support.knime import use_standin
+    from tests.support.knime_host import use_standin
 
     use_standin()
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")

@@ -28,13 +28,13 @@ from knime_mcp.knowledge.sources.node_descriptions import (
     text_inside,
 )
 from knime_mcp.knowledge.sources.plugin_bundles import category_names, joined_path
-from tests.support.knime import HostError, load_extension
+from tests.support.knime_host import HostError, load_extension
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from knime_mcp.knowledge.node_model import Port
-    from tests.support.knime.host import ExtensionHost
+    from tests.support.knime_host.host import ExtensionHost
 
 _BUILT_IN: Final = {"PortType.TABLE": TABLE, "PortType.ANY": ANYTHING}
 """KNIME's classes for the types that every extension shares; the others have ids of their own."""

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.support import commands, peers, waiting
+from tests.support.linear_run import programs
 from tests.support.recordings import CALLS, record_calls, replayed_server
 
 DEADLINE = 240  # only detects a hang: on a machine with other work, a workflow can take minutes
@@ -142,10 +143,14 @@ def cli(tmp_path) -> CommandLine:
     return CommandLine(tmp_path)
 
 
+def linear_line(folder: Path) -> CommandLine:
+    """Runs workflows, see `tests.support.linear_run`."""
+    return CommandLine(folder, programs.Popen, module="tests.support.linear_run")
+
+
 @pytest.fixture
 def linear(tmp_path) -> CommandLine:
-    """Runs workflows, see `tests.support.linear_run`."""
-    return CommandLine(tmp_path, module="tests.support.linear_run")
+    return linear_line(tmp_path)
 
 
 @pytest.fixture

@@ -8,8 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from knime_mcp.knwf import read_workflow
-from tests.support import commands
-from tests.support.linear_run import LinearRun, tools_of
+from tests.support.linear_run import LinearRun, programs, tools_of
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -43,7 +42,7 @@ def run(name, folder, **settings):
 
 
 def command(*arguments, folder, code=0):
-    done = commands.run(
+    done = programs.run(
         [sys.executable, *map(str, arguments)],
         cwd=folder,
         env=ENVIRONMENT,

@@ -24,7 +24,7 @@ def pytest_collection_modifyitems(items):
 @pytest.fixture
 def trial():
     """The trial extension on the project's own host; what the API alone is asked, it answers for this one."""
-    from tests.support.knime import load_extension
+    from tests.support.knime_host import load_extension
 
     host = load_extension(KNIME_YML)
     host.make_current()
@@ -65,7 +65,7 @@ NUMBERS = itertools.count()
 @pytest.fixture
 def make_source(make_extension):
     """Loads an extension with one node, Source, which has no inputs and outputs; of its parts, as text."""
-    from tests.support.knime import load_extension
+    from tests.support.knime_host import load_extension
 
     def make(configure="return None", execute="return None", body="", before=""):
         text = SOURCE.format(before=before, body=body, configure=configure, execute=execute)

@@ -266,7 +266,7 @@ def main():
     from tests.support.host import load_host
 
     if not os.environ.get("KNIME_PYTHON_ROOT"):
-        from tests.support.knime import use_standin
+        from tests.support.knime_host import use_standin
 
         use_standin()
     host = load_host(KNIME_YML)

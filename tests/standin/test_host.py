@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from tests.support.knime import HostError, load_extension
+from tests.support.knime_host import HostError, load_extension
 
 NODE = '''
 @knext.node("{name}", knext.NodeType.SOURCE, {icon}, "/community")

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from tests.support.knime import CredentialPort, HostError, load_extension
+from tests.support.knime_host import CredentialPort, HostError, load_extension
 
 
 def context(trial, what="", **options):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.knime import load_extension
+from tests.support.knime_host import load_extension
 
 pytestmark = pytest.mark.quick
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.knime import HostError
+from tests.support.knime_host import HostError
 
 pytestmark = pytest.mark.quick
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-STANDIN = ROOT / "tests" / "support" / "knime" / "standin"
+STANDIN = ROOT / "tests" / "support" / "knime_host" / "standin"
 
 
 def python(code, *path):
@@ -34,7 +34,7 @@ def test_no_package_named_knime():
 
 def test_importing_it_changes_nothing():
     code = (
-        "import sys; before = list(sys.path); import tests.support.knime;"
+        "import sys; before = list(sys.path); import tests.support.knime_host;"
         "print(before == sys.path, 'knime' in sys.modules)"
     )
     assert python(code) == "True False"
@@ -42,7 +42,7 @@ def test_importing_it_changes_nothing():
 
 def test_standin_comes_last_and_once():
     code = (
-        "import sys; from tests.support.knime import use_standin; use_standin(); use_standin();"
+        "import sys; from tests.support.knime_host import use_standin; use_standin(); use_standin();"
         "import knime.extension as k; print(sys.path[-1], sum('standin' in p for p in sys.path), k.__file__)"
     )
     last, count, file = python(code).split()
@@ -55,7 +55,8 @@ def test_steps_back_for_knimes_own_package(tmp_path):
     own.mkdir(parents=True)
     (own / "__init__.py").write_text("REAL = True\n")
     code = (
-        "import sys; from tests.support import knime as own; own.use_standin(); import knime.extension as k;"
+        "import sys; from tests.support import knime_host as own; own.use_standin()\n"
+        "import knime.extension as k\n"
         "print(k.REAL, any('standin' in p for p in sys.path))\n"
         "try: own.load_extension('knime.yml')\n"
         "except own.HostError as error: print(error)"
@@ -69,7 +70,7 @@ def test_knime_without_extension_is_no_knime(tmp_path):
     """A namespace folder `knime` of somebody else is not KNIME's API."""
     (tmp_path / "knime" / "other").mkdir(parents=True)
     code = (
-        "import knime.other; from tests.support.knime import use_standin; use_standin();"
+        "import knime.other; from tests.support.knime_host import use_standin; use_standin();"
         "import knime.extension; print(knime.extension.Schema.__name__)"
     )
     assert python(code, tmp_path) == "Schema"
@@ -81,7 +82,7 @@ def test_broken_knime_is_not_replaced(tmp_path):
     own.mkdir(parents=True)
     (own / "__init__.py").write_text("import nowhere_to_be_found\n")
     code = (
-        "from tests.support.knime import use_standin; use_standin()\n"
+        "from tests.support.knime_host import use_standin; use_standin()\n"
         "try: import knime.extension\n"
         "except ModuleNotFoundError as error: print(error.name)"
     )
@@ -90,7 +91,7 @@ def test_broken_knime_is_not_replaced(tmp_path):
 
 def test_importing_the_api_needs_no_pyarrow():
     code = (
-        "import sys; from tests.support.knime import use_standin; use_standin(); import knime.extension;"
+        "import sys; from tests.support.knime_host import use_standin; use_standin(); import knime.extension;"
         "print([name for name in ('pyarrow', 'pandas', 'yaml') if name in sys.modules])"
     )
     assert python(code) == "[]"

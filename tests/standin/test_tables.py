@@ -8,8 +8,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from tests.support.knime import HostError
-from tests.support.knime import column_types as value_types
+from tests.support.knime_host import HostError
+from tests.support.knime_host import column_types as value_types
 
 pytestmark = pytest.mark.quick
 

@@ -148,7 +148,7 @@ def pythonic(node):
 
 
 def test_the_standin_has_the_methods_of_knimes_contexts():
-    from tests.support.knime import node_run
+    from tests.support.knime_host import node_run
 
     wanted = {cell: may for cell, may in table(CONTEXT).items() if cell[0] not in NOT_IN_STANDIN}
     services = {phase: getattr(node_run, f"{phase.capitalize()}Services") for phase in PHASES}

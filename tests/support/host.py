@@ -31,7 +31,7 @@ def load_host(knime_yml: Path) -> "Host":
 
 
 class Host:
-    """A loaded extension. Results have the fields of `tests.support.knime.NodeResult` on both hosts."""
+    """A loaded extension. Results have the fields of `tests.support.knime_host.NodeResult` on both hosts."""
 
     #: Whether nodes run on KNIME's own sources.
     is_real: bool
@@ -52,7 +52,7 @@ class Host:
         number: str = "1",
         execute: bool = True,
     ) -> Any:
-        """Configures and executes a node; see `tests.support.knime.host.ExtensionHost.run_node`."""
+        """Configures and executes a node; see `tests.support.knime_host.host.ExtensionHost.run_node`."""
         raise NotImplementedError
 
     def dialog(
@@ -141,7 +141,7 @@ class StandInHost(Host):
     is_real = False
 
     def __init__(self, knime_yml: Path) -> None:
-        from tests.support.knime import load_extension
+        from tests.support.knime_host import load_extension
 
         self.host = load_extension(knime_yml)
         self.load_parameters = self.host.load_parameters
@@ -162,7 +162,7 @@ class StandInHost(Host):
         return self.host.get_dialog(node_id, input_schemas, parameters, **options)
 
     def credential_port(self, token="", schema="Bearer", expires_after=None, available=True):
-        from tests.support.knime import CredentialPort
+        from tests.support.knime_host import CredentialPort
 
         return CredentialPort(schema, token, expires_after, available)
 

@@ -2,9 +2,9 @@
 
     python -m tests.support.linear_run FILE.knwf FOLDER [NAME=VALUE …]
 
-writes the tables of our nodes into the folder, as ``<id> <port> <name>.json``, beside ``workflow``, which is
-the workflow's own, and tells warnings on standard error; the exit code is 1 if a node failed, or a call of a
-Caller.
+writes the tables into the folder, as ``<id> <port> <name>.json``, beside ``workflow``, which is the
+workflow's own, and tells warnings on standard error; the exit code is 2 if a node failed, 1 if a call of a
+Caller did.
 
 It knows this extension's nodes, a table, several behind one another, and Configuration nodes. What another
 node does is told by whoever runs its workflow.
@@ -12,7 +12,10 @@ node does is told by whoever runs its workflow.
 
 import copy
 import json
+import os
+import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -35,10 +38,12 @@ from knime_mcp.knwf import (
     read_segment,
     read_workflow,
     write_segment,
+    write_workflow,
 )
 from knime_mcp.types.arrow import store_file
 from knime_mcp.types.columns import ColumnForm, read_tools, write_tools
-from tests.support.host import get_host
+from tests.support import commands
+from tests.support.host import REAL_KNIME, get_host
 
 KINDS = {
     "string": pa.string(),
@@ -49,6 +54,18 @@ KINDS = {
 }
 #: What a node of KNIME does: its input tables, as Arrow without RowIDs, become its output tables.
 Does = Callable[..., Sequence[Any]]
+
+
+NODE_FAILED = 2
+ROOT = Path(__file__).parents[2]
+ENVIRONMENT = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
+#: KNIME's own sources are put on the path of a process that has imported nothing.
+programs = subprocess if REAL_KNIME else commands
+
+
+def command(file, folder, *settings):
+    """The command line that runs a workflow in a process of its own."""
+    return [sys.executable, "-m", "tests.support.linear_run", str(file), str(folder), *settings]
 
 
 class NodeFailed(Exception):  # noqa: N818 - what KNIME calls it
@@ -149,13 +166,20 @@ class LinearRun:
         known = {own.parameter for own in map(read_configuration, _configurations(segment.workflow))}
         if unknown := parameters.keys() - known:
             return f'Failed to execute tool: Parameter name "{unknown.pop()}" doesn\'t match any node', None
-        inside = LinearRun(self.folder, parameters)
-        try:
-            inside.run(segment.workflow)
-        except NodeFailed as error:
-            return f"Workflow contains one node with execution failure: {error}", None
-        (port,) = segment.outputs
-        (cell,) = inside.rows(port.node, port.index)[0].values()
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "tool.knwf"
+            write_workflow(segment.workflow, file)
+            # In a process of its own, as KNIME's is beside the node that calls the tool.
+            settings = [f"{name}={value}" for name, value in parameters.items()]
+            done = programs.run(
+                command(file, folder, *settings), env=ENVIRONMENT, capture_output=True, text=True
+            )
+            if done.returncode == NODE_FAILED:
+                return f"Workflow contains one node with execution failure: {done.stderr}", None
+            assert done.returncode == 0, done.stderr
+            (port,) = segment.outputs
+            (made,) = Path(folder).glob(f"{port.node} {port.index} *.json")
+            (cell,) = json.loads(made.read_text("utf-8"))[0].values()
         return cell, []
 
     def _stored(self, tool):
@@ -243,16 +267,17 @@ def main(file, folder, *settings):
         done.run(workflow)
     except NodeFailed as error:
         print(error, file=sys.stderr)
-        return 1
+        return NODE_FAILED
     failed = False
-    for node_id, result in done.results.items():
-        for warning in result.warnings:
+    for node_id, tables in done.outputs.items():
+        node = workflow.node(node_id)
+        for warning in done.results[node_id].warnings if node_id in done.results else ():
             print(warning, file=sys.stderr)
-        names = workflow.node(node_id).output_names
-        for port, (name, table) in enumerate(zip(names, done.outputs[node_id], strict=True), 1):
-            if hasattr(table, "row_ids"):
+        for port, table in enumerate(tables, 1):
+            if hasattr(table, "column_names"):
                 rows = _rows(table)
                 failed |= any(row.get("Status", "ok") != "ok" for row in rows)
+                name = node.output_names[port - 1] if node.extension_id else node.name
                 text = json.dumps(rows, default=str)
                 (out / f"{node_id} {port} {name}.json").write_text(text, encoding="utf-8")
     return int(failed)

@@ -19,7 +19,7 @@ from tests.support import peers
 from tests.support.browser import Browser
 from tests.support.chat_server import ChatServer, call, calls, says
 from tests.support.host import KNIME_YML
-from tests.support.knime import load_extension
+from tests.support.knime_host import load_extension
 
 PAGE = Path(__file__).parents[3] / "views" / "agent_chat"
 EVIL = "<script>window.pwned=1</script><img src=x onerror='window.pwned=1'>"

@@ -7,7 +7,7 @@ import signal
 from knime_mcp.audit.journal_reading import read_journal
 from knime_mcp.audit.verify import verify_file
 from knime_mcp.knwf import Column, Connection, Workflow, table_creator, write_workflow
-from tests.cli.conftest import CommandLine
+from tests.cli.conftest import linear_line
 from tests.support.chat_server import ChatServer, call, calls, says
 from tests.support.new_node import new_node
 from tests.support.waiting import until
@@ -63,7 +63,7 @@ def outputs(folder):
 
 
 def test_a_killed_run_is_gone_on_with(host, shapes, tmp_path):
-    run = CommandLine(tmp_path, module="tests.support.linear_run")
+    run = linear_line(tmp_path)
 
     asked = []
 

@@ -12,7 +12,7 @@ import pytest
 from knime_mcp.audit.journal_reading import read_journal
 from knime_mcp.audit.verify import verify_file
 from knime_mcp.knwf import Column, Connection, Workflow, table_creator, write_workflow
-from tests.cli.conftest import CommandLine
+from tests.cli.conftest import linear_line
 from tests.support.chat_server import ChatServer, call, calls, says
 from tests.support.new_node import new_node
 from tests.support.scripted_server import ScriptedServer, modern, rpc, text, tool
@@ -73,7 +73,7 @@ def killed_at_the_second_node(run, second):
 
 @pytest.mark.parametrize("resume", [True, False])
 def test_a_complete_run_whose_tables_were_lost_is_not_made_again(host, tmp_path, resume):
-    run = CommandLine(tmp_path, module="tests.support.linear_run")
+    run = linear_line(tmp_path)
     with pays() as server:
         with hangs() as second:
             callers(host, tmp_path, server, second, resume=resume)
@@ -97,7 +97,7 @@ def test_a_complete_run_whose_tables_were_lost_is_not_made_again(host, tmp_path,
 
 def test_what_only_reads_is_asked_anew(host, tmp_path):
     """An old answer would be the only harm that could be done."""
-    run = CommandLine(tmp_path, module="tests.support.linear_run")
+    run = linear_line(tmp_path)
     with pays(readOnlyHint=True) as server:
         with hangs() as second:
             callers(host, tmp_path, server, second)
@@ -135,7 +135,7 @@ def agent(host, folder, server, second, model):
 
 
 def test_an_agent_that_had_answered_all_is_not_asked_again(host, tmp_path):
-    run = CommandLine(tmp_path, module="tests.support.linear_run")
+    run = linear_line(tmp_path)
 
     def pays_one(request):
         if request.messages[-1]["role"] == "tool":

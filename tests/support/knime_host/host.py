@@ -233,7 +233,6 @@ class ExtensionHost:
     def column_of(self, values: Sequence[Any], value_type: type) -> Any:
         """An Arrow array of Python values with a registered value factory; None stands for a missing cell."""
         import pyarrow as pa
-
         from knime.extension import logical
 
         dtype = logical(value_type).to_pyarrow()

@@ -221,7 +221,6 @@ def _encoded_and_read(tool: Any) -> Any:
     if known is None or known.preferred != TOOL_VALUE:
         raise RuntimeError(f"KNIME does not run {type(tool).__name__} values as tools")
     import pyarrow as pa
-
     from knime._arrow import logical_type_of
 
     dtype = logical_type_of(bundle)
