@@ -5,8 +5,7 @@ WORKDIR /source
 COPY pyproject.toml README.md LICENSE knime.yml pixi.toml ./
 COPY src ./src
 COPY icons ./icons
-COPY examples ./examples
-COPY views ./views
+COPY examples/demo ./examples/demo
 COPY packages/node-knowledge ./packages/node-knowledge
 RUN pip install --no-cache-dir --prefix=/installed . './packages/node-knowledge[all]'
 

@@ -97,7 +97,7 @@ postgres: $(VENV)/.test  ## the function of docs/gateway.md in a real PostgreSQL
 	$(BIN)/python -m tests.knowledge.gateway.try_postgres
 
 examples: $(VENV)/.test  ## the workflows in examples/, after a node's settings changed
-	$(BIN)/python examples/make_examples.py
+	$(BIN)/python -m examples.make_examples
 
 ways-in: $(VENV)/.dev  ## wheel, editable, uv run, PYTHONPATH=src: in fresh environments
 	$(BIN)/python -m tests.packaging.ways_in
@@ -108,12 +108,11 @@ packages: $(VENV)/.dev  ## the three wheels, a source distribution and a list of
 docs: $(VENV)/.dev  ## the pages of docs/ as a site in build/site, with a reference made from code; no dead link
 	$(BIN)/python docs/build_site.py build/site
 
-real-knime: knime-sources .venv-knime/.ready  ## the tests without peers, under KNIME's own Python sources
-	PYTHONPATH="$(SOURCES)" .venv-knime/bin/python -m pytest -m "not peer and not long" $(PYTEST_ARGS)
-	PYTHONPATH="$(CURDIR)/src" .venv-knime/bin/python tests/support/real_knime_host.py check knime.yml
+real-knime: knime-sources .venv-knime/.ready  ## the tests without peers, under KNIME's own Python sources of every release at hand
+	PYTHONPATH="$(SOURCES)" .venv-knime/bin/python -m tests.support.real_knime_releases "$(KNIME_SOURCES)" $(PYTEST_ARGS)
 
 knime-sources:
-	@for name in KNIME_PYTHON_ROOT KNIME_LLM_ROOT KNIME_CORE_GIT KNIME_JSON_GIT; do \
+	@for name in KNIME_SOURCES KNIME_CORE_GIT KNIME_JSON_GIT; do \
 	    printenv $$name >/dev/null || { echo "$$name is not set; CONTRIBUTING.md says what it names"; exit 2; }; \
 	done
 

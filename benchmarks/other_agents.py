@@ -19,10 +19,9 @@ async def langchain(model_url: str, mcp_url: str, question: str) -> str:
 
 async def openai_agents(model_url: str, mcp_url: str, question: str) -> str:
     """The agents SDK of OpenAI."""
+    from agents import Agent, OpenAIChatCompletionsModel, Runner, set_tracing_disabled
     from agents.mcp import MCPServerStreamableHttp
     from openai import AsyncOpenAI
-
-    from agents import Agent, OpenAIChatCompletionsModel, Runner, set_tracing_disabled
 
     set_tracing_disabled(True)
     client = AsyncOpenAI(base_url=model_url, api_key="none", max_retries=0)

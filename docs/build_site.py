@@ -194,7 +194,7 @@ def gallery(stage: Path) -> Iterator[str]:
     from knime_mcp.knwf import read_workflow
 
     yield from ("# Gallery of workflows", "")
-    yield "Each file opens in KNIME (*File › Import KNIME Workflow*) and runs without: `knime-mcp run FILE`."
+    yield "Each file opens in KNIME: *File › Import KNIME Workflow*."
     yield "The project's tests run every one of them."
     for file in sorted((ROOT / "examples").rglob("*.knwf")):
         workflow = read_workflow(file)
@@ -280,7 +280,7 @@ def main(site: Path) -> int:
     from mkdocs.commands.build import build
     from mkdocs.config import load_config
 
-    from knime_mcp.headless import use_standin
+    from tests.support.knime_host import use_standin
 
     use_standin()
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")

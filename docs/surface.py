@@ -45,12 +45,11 @@ Lines = Iterator[str]
 
 @cache
 def sources() -> dict[str, str]:
-    """Every module by its part and its file there, without the stand-in for KNIME."""
+    """Every module by its part and its file there."""
     return {
         f"{part}{file.relative_to(folder).as_posix()}": file.read_text(encoding="utf-8")
         for part, folder in SOURCES.items()
         for file in sorted(folder.rglob("*.py"))
-        if "standin" not in file.parts
     }
 
 

@@ -1,4 +1,4 @@
-"""Makes all workflows of this folder: ``python examples/make_examples.py [FOLDER]``.
+"""Makes all workflows of this folder: ``python -m examples.make_examples [FOLDER]``, in the project's root.
 
 They are made by the project's own writer, so that they fit the extension's present settings: run this when
 settings of a node change. The same version makes the same bytes. The audit workflow is made of the calls on
@@ -12,8 +12,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from knime_mcp.headless import load_own_extension
-from knime_mcp.headless.workflows.new_node import new_node
 from knime_mcp.knwf import (
     VARIABLE_PORT,
     Annotation,
@@ -39,9 +37,11 @@ from knime_mcp.knwf import (
     workflow_to_tool_node,
     write_workflow,
 )
+from tests.support.host import get_host
+from tests.support.new_node import new_node
 
 if TYPE_CHECKING:
-    from knime_mcp.headless.host import ExtensionHost
+    from tests.support.host import Host
 
 HERE = Path(__file__).resolve().parent
 DEMO_URL = "http://127.0.0.1:8931/mcp"
@@ -85,7 +85,7 @@ def _server() -> NativeNode:
     )
 
 
-def _provider(host: ExtensionHost) -> NativeNode:
+def _provider(host: Host) -> NativeNode:
     return new_node(
         host,
         2,
@@ -97,7 +97,7 @@ def _provider(host: ExtensionHost) -> NativeNode:
     )
 
 
-def first_call(host: ExtensionHost) -> Workflow:
+def first_call(host: Host) -> Workflow:
     """A server's tools, and one call of one of them."""
     provider = _provider(host)
     caller = new_node(
@@ -113,8 +113,7 @@ def first_call(host: ExtensionHost) -> Workflow:
         "First call\n\n"
         "1. Start the demo's server in a terminal:  knime-mcp demo --serve --port 8931\n"
         "2. Execute all. For another server change its URL in 'Which server?'.\n"
-        "3. The view of MCP Tool Caller shows the call, its output the result.\n\n"
-        "Without KNIME:  knime-mcp run first-call.knwf --set server_url=http://127.0.0.1:8931/mcp"
+        "3. The view of MCP Tool Caller shows the call, its output the result."
     )
     return Workflow(
         "first-call",
@@ -128,7 +127,7 @@ def first_call(host: ExtensionHost) -> Workflow:
     )
 
 
-def batch(host: ExtensionHost) -> Workflow:
+def batch(host: Host) -> Workflow:
     """One call per row of a table; one of the rows names a file that is not there."""
     provider = _provider(host)
     files = ("customer_letter.txt", "meeting_notes.md", "install_guide.txt", "not_there.txt")
@@ -147,8 +146,7 @@ def batch(host: ExtensionHost) -> Workflow:
     text = (
         "One call per row\n\n"
         "Columns that are called like the tool's arguments are its arguments: here 'path'. The last row names"
-        " a file that is not there; its row in the results says so, and the others do not suffer.\n\n"
-        "Without KNIME:  knime-mcp run batch.knwf --set server_url=http://127.0.0.1:8931/mcp --out results"
+        " a file that is not there; its row in the results says so, and the others do not suffer."
     )
     return Workflow(
         "batch",
@@ -163,7 +161,7 @@ def batch(host: ExtensionHost) -> Workflow:
     )
 
 
-def report(host: ExtensionHost) -> Workflow:
+def report(host: Host) -> Workflow:
     """Records, a filter, a picture as an argument, and a file as a result."""
 
     def caller(node_id: int, tool: str, column: int, annotation: str, **settings: str) -> NativeNode:
@@ -202,8 +200,7 @@ def report(host: ExtensionHost) -> Workflow:
         "3. 'Draw each of them' is called once per row that is left; its charts are PNG cells in the column"
         " Image. Column Renamer gives it the name of an argument of the next tool, and the picture is sent.\n"
         "4. 'Make a page on each' answers with PDF files; the column Files says where they are, and the view"
-        " links to them.\n\n"
-        "Without KNIME:  knime-mcp run report.knwf --set server_url=http://127.0.0.1:8931/mcp --out results"
+        " links to them."
     )
     tools = provider.output_port("Tools")
     records = check.output_port("Records")
@@ -224,7 +221,7 @@ def report(host: ExtensionHost) -> Workflow:
     )
 
 
-def word_count_tool(host: ExtensionHost) -> Workflow:
+def word_count_tool(host: Host) -> Workflow:
     """A workflow that is a tool: a parameter, a call, and the message for the model."""
     about = "Name of the file whose words are counted, such as meeting_notes.md"
     path = _choice(2, "path", "meeting_notes.md", "File", about, at=_place(0, 1), annotation="Which file?")
@@ -252,8 +249,7 @@ def word_count_tool(host: ExtensionHost) -> Workflow:
     text = (
         "A tool for agents\n\n"
         "The Configuration nodes are the tool's parameters, the first cell at Tool Message Output is what the"
-        " model reads. Workflow to Tool makes a tool of this file; MCP Tool Caller and the agents run it.\n\n"
-        "Without KNIME:  knime-mcp run word-count-tool.knwf --set path=orders.csv"
+        " model reads. Workflow to Tool makes a tool of this file; MCP Tool Caller and the agents run it."
     )
     return Workflow(
         "word-count-tool",
@@ -270,7 +266,7 @@ def word_count_tool(host: ExtensionHost) -> Workflow:
     )
 
 
-def agent(host: ExtensionHost) -> Workflow:
+def agent(host: Host) -> Workflow:
     """A question, a server's tools and a workflow as a tool, a model."""
 
     def place(column: float, row: float = 0) -> CanvasPosition:
@@ -339,8 +335,7 @@ def agent(host: ExtensionHost) -> Workflow:
         " the connector.\n"
         "4. Execute all. The view of MCP Agent Prompter shows what happened, its outputs are the conversation"
         " and the tool calls.\n\n"
-        "Workflow to Tool comes with the KNIME AI Extension.\n\n"
-        "Without KNIME:  knime-mcp run agent.knwf --set model=qwen3 --out results"
+        "Workflow to Tool comes with the KNIME AI Extension."
     )
     return Workflow(
         "agent",
@@ -361,7 +356,7 @@ def agent(host: ExtensionHost) -> Workflow:
     )
 
 
-def chat(host: ExtensionHost) -> Workflow:
+def chat(host: Host) -> Workflow:
     """A model with tools of a server, to talk to in a view."""
 
     def place(column: int, row: int = 0) -> CanvasPosition:
@@ -413,8 +408,7 @@ def chat(host: ExtensionHost) -> Workflow:
         " the chat asks you.\n"
         "4. Execute all, open the view of MCP Agent Chat, and write. 'Hand on' in the view executes the node"
         " again: its outputs are then what was said and done.\n\n"
-        "Without KNIME:  knime-mcp run chat.knwf --set model=qwen3, which asks the question in its settings;"
-        " or talk in a terminal:  knime-mcp chat"
+        "Without KNIME, in a terminal:  knime-mcp chat"
     )
     return Workflow(
         "chat",
@@ -433,7 +427,7 @@ def chat(host: ExtensionHost) -> Workflow:
 
 def main(folder: Path) -> None:
     """Writes the workflows into a folder."""
-    host = load_own_extension()
+    host = get_host()
     for workflow in (
         first_call(host),
         batch(host),

@@ -10,7 +10,6 @@ from pathlib import Path
 from knime_mcp.audit.calls_table import read_calls, write_calls
 from knime_mcp.cli.demo_process import DemoServer
 from knime_mcp.client.mcp_client import MCPClient
-from knime_mcp.headless import use_standin
 from knime_mcp.runs.call_values import PlannedCall
 from knime_mcp.runs.checked_calls import Pinning, pinned_tool
 from knime_mcp.runs.engine import new_run
@@ -78,7 +77,6 @@ def main(folder: Path) -> None:
     Args:
         folder: Where to write.
     """
-    use_standin()
     root = Path(__file__).resolve().parents[2]
     with DemoServer(root / "examples" / "demo" / "files", PORT) as server:
         journal = record(folder, server.url)

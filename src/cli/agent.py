@@ -22,12 +22,10 @@ from .files import (
     text_or_file,
     write_page,
 )
-from .shared_options import SaveDirOption, ServersOption, WorkflowsOption, options_under, takes
+from .shared_options import SaveDirOption, ServersOption, options_under, takes
 from .terminal import complain, note, print_json, print_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from .agent_run import AgentRun
 
 _model = options_under("The model")
@@ -187,7 +185,6 @@ def agent(
         str, typer.Argument(metavar="QUESTION", help="The question or task; - reads it from standard input.")
     ] = "",
     server: ServersOption = None,
-    workflow: WorkflowsOption = None,
     html: Annotated[
         Path | None,
         typer.Option(metavar="FILE.html", help="Write the run as a page with all details, for a browser."),
@@ -230,7 +227,7 @@ def agent(
         raise UsageError("--resume goes on in its own file: leave out --audit.")
     check_resume(settings.resume, repeat_unknown=settings.repeat_unknown)
     check_page(html)
-    settings = checked_settings(settings, workflow or [])
+    settings = checked_settings(settings)
     if answer_schema:
         answer_schema = text_or_file(answer_schema, "--answer-schema")[0]
     if ask:
@@ -242,7 +239,7 @@ def agent(
 
     with Interrupt() as interrupt:
         run = AgentRun(settings, connection, interrupt, answer_schema=answer_schema)
-        with run.asked(text, routes=routes, workflows=workflow or []):
+        with run.asked(text, routes=routes):
             if html is not None:
                 write_page(html, run.page())
             code = _show(run, as_json=as_json)
@@ -251,12 +248,11 @@ def agent(
     return code
 
 
-def checked_settings(settings: AgentSettings, workflows: Sequence[Path]) -> AgentSettings:
+def checked_settings(settings: AgentSettings) -> AgentSettings:
     """The settings with the text of the system message, after their files were looked for."""
     check_journal(settings.audit)
-    for file in (*workflows, *([settings.history] if settings.history else [])):
-        if not file.is_file():
-            raise CommandError(f"There is no file {file}.")
+    if settings.history is not None and not settings.history.is_file():
+        raise CommandError(f"There is no file {settings.history}.")
     check_folder(settings.save_dir)
     if settings.api_key and settings.api_key_env:
         raise UsageError("--api-key and --api-key-env cannot be used together. Choose one of them.")

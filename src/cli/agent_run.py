@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,7 +32,6 @@ from .credentials import Credentials
 from .files import journal_to_resume, json_record, open_journal
 from .sessions import CommandSessions
 from .terminal import can_ask, complain, note
-from .workflow_files import load_host, workflow_runner, workflow_tools
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
     from ..agents.chat.offered_prompts import OfferedPrompt
     from ..agents.prompter.prompter import Answered
     from ..audit.journal_reading import JournalContent
-    from ..headless.host import ExtensionHost
     from ..types.errors import MCPError
     from ..types.routing import ServerRoute
     from ..types.tool import Tool
@@ -75,27 +73,22 @@ class AgentRun:
         self._runs: PromptRuns
         self._routes: list[ServerRoute] = []
         self._agent: Prompter
-        self._host: ExtensionHost | None = None
         self._finished: FinishedPrompts | None = None
 
     @contextmanager
-    def asked(
-        self, question: str, *, routes: list[ServerRoute], workflows: Sequence[Path]
-    ) -> Generator[None]:
+    def asked(self, question: str, *, routes: list[ServerRoute]) -> Generator[None]:
         """Asks the question, and shows the run on standard error; the run is complete after the block.
 
         Who kills it before its answer was told can resume it.
         """
         what = {"kind": "agent", "question": question}
-        with self.opened(routes=routes, workflows=workflows, what=what):
+        with self.opened(routes=routes, what=what):
             # `opened` may have filled it in, from the run that is gone on with.
             self.turn(what["question"], self.history)
             yield
 
     @contextmanager
-    def opened(
-        self, *, routes: list[ServerRoute], workflows: Sequence[Path], what: dict[str, Any]
-    ) -> Generator[None]:
+    def opened(self, *, routes: list[ServerRoute], what: dict[str, Any]) -> Generator[None]:
         """The run with its servers, in which questions can be asked."""
         model, self._routes = _model(self._settings), routes
         questions = ServerQuestions() if can_ask() else None
@@ -104,12 +97,9 @@ class AgentRun:
             CommandSessions(self._connection, self._interrupt, questions=questions) as sessions,
         ):
             timeline.show("asking the servers for their tools")
-            tools: list[Tool] = [*self._tools(sessions, routes)]
-            host = self._host = load_host() if workflows else None
-            if host is not None:
-                tools += workflow_tools(host, workflows)
+            tools = self._tools(sessions, routes)
             sessions.run.records.journal = MemoryJournal()
-            prompter = self._agent = self._prompter(model, tools, sessions, routes, host)
+            prompter = self._agent = self._prompter(model, tools, sessions, routes)
             is_chat = what["kind"] == "chat"
             earlier, finished = (None, None) if is_chat else self._kept(sessions.run.id)
             if not is_chat:
@@ -138,9 +128,7 @@ class AgentRun:
         self._runs = PromptRuns(prompter=self._agent, keep_errors=True, finished=self._finished)
         prompt = Prompt(text=question, history=tuple(history))
         try:
-            # Workflow tools make tables, which KNIME's API allows only while a node runs.
-            with self._host.tables_usable() if self._host is not None else nullcontext():
-                self._runs.run([prompt], is_canceled=self._interrupt, on_event=self._timeline)
+            self._runs.run([prompt], is_canceled=self._interrupt, on_event=self._timeline)
         finally:
             self._timeline.hide()
         assert self._runs.first is not None
@@ -281,17 +269,11 @@ class AgentRun:
         tools: Sequence[Tool],
         sessions: CommandSessions,
         routes: list[ServerRoute],
-        host: ExtensionHost | None,
     ) -> Prompter:
-        from ..tools.node_settings.connection import workflow_digest
-
         settings = self._settings
         run = sessions.run_for(routes, settings.save_dir)
         run.secrets.learn(model.secrets)
         run.repeat_unknown = settings.repeat_unknown
-        if host is not None:
-            run.run_workflow = workflow_runner(host, self._interrupt)
-            run.workflow_digest = workflow_digest
         rules = CallRules.parse("\n".join(settings.rule or ()), ",".join(settings.trust or ()))
         return Prompter(
             model=model,
@@ -304,7 +286,6 @@ class AgentRun:
             questions=sessions.questions,
             links={},
             data_prefix=DATA_PREFIX,
-            to_table=None if host is None else host.table,
         )
 
     def _limits(self) -> CallLimits:

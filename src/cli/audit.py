@@ -227,8 +227,8 @@ def export(
     """Export calls as a KNIME workflow.
 
     One configured MCP Tool Caller per call of an MCP tool, in recorded order. Credentials are in it by name;
-    secret arguments are placeholders. Open it in KNIME, or run it with: knime-mcp run OUT.knwf. Of more than
-    1,000 calls, the others are in OUT-2.knwf, OUT-3.knwf and so on.
+    secret arguments are placeholders. KNIME makes the calls again when it executes the workflow. Of more
+    than 1,000 calls, the others are in OUT-2.knwf, OUT-3.knwf and so on.
 
     Example: knime-mcp audit export run.jsonl run.knwf
     """

@@ -13,7 +13,7 @@ from ..types.errors import Canceled, MCPError
 from .agent import AgentSettings, checked_settings
 from .command_errors import ExitCode, Interrupt, UsageError, command_line_hint, reports_errors
 from .connection_options import ConnectionOptions, takes_connection
-from .shared_options import ServersOption, WorkflowsOption, takes
+from .shared_options import ServersOption, takes
 from .terminal import complain, is_terminal, note, one_line, visible
 
 if TYPE_CHECKING:
@@ -46,7 +46,6 @@ class _Stop:
 @takes(AgentSettings, "settings")
 def chat(
     server: ServersOption = None,
-    workflow: WorkflowsOption = None,
     *,
     settings: AgentSettings,
     connection: ConnectionOptions,
@@ -62,14 +61,14 @@ def chat(
     """
     if settings.resume is not None or settings.repeat_unknown:
         raise UsageError("A chat goes on with --history, and cannot be resumed.")
-    settings = checked_settings(settings, workflow or [])
+    settings = checked_settings(settings)
     settings = replace(settings, rule=[*(settings.rule or ()), _ASK])
     routes = connection.routes(server or []) if server or connection.servers else []
     from .agent_run import AgentRun
 
     stop = _Stop()
     run = AgentRun(settings, connection, stop, streams=True)
-    with Interrupt() as stop.turn, run.opened(routes=routes, workflows=workflow or [], what={"kind": "chat"}):
+    with Interrupt() as stop.turn, run.opened(routes=routes, what={"kind": "chat"}):
         stop.turn.__exit__(None, None, None)  # from here on, Ctrl-C stops a turn
         note(f"{len(run.tool_names)} tools. /help says what can be typed.")
         _talk(run, stop, list(run.history))

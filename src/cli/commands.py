@@ -31,7 +31,6 @@ _COMMANDS: Final[Mapping[str, str | Group]] = {
     "agent": "agent:agent",
     "chat": "chat:chat",
     "replay": "replay:replay",
-    "run": "run:run",
     "login": "login:login",
     "logout": "login:logout",
     "config": Group(

@@ -111,8 +111,8 @@ class DemoStory:
 
         say("knime-mcp demo: MCP tools in tables\n", "bold")
         _tell(
-            "What the nodes MCP Tool Provider and MCP Tool Caller do in KNIME, by the code that they run. An MCP"
-            " server runs on this machine only, on the official MCP Python SDK: it reads the files in"
+            "What the nodes MCP Tool Provider and MCP Tool Caller do in KNIME, by the code that they run. An"
+            " MCP server runs on this machine only, on the official MCP Python SDK: it reads the files in"
             f" examples/demo/files, at {self._server.url} (process {self._server.pid})."
         )
         with CommandSessions(ConnectionOptions(), self._interrupt) as sessions:
@@ -138,8 +138,8 @@ class DemoStory:
         for failed in provision.failed:
             raise CommandError(f"The demo's server does not list its tools: {failed.error}")
         rows = [
-            (tool.shown_name, signature(tool.definition.input_schema), one_line(tool.definition.description, 80))
-            for tool in provision.tools
+            (found.name, signature(found.input_schema), one_line(found.description, 80))
+            for found in (tool.definition for tool in provision.tools)
         ]
         say("\n1. The tools of the server, as MCP Tool Provider lists them", "bold")
         show_table(None, ("Tool name", "Parameters", "Description"), rows)

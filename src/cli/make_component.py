@@ -28,7 +28,7 @@ def make_component(
     """Make a KNIME component of a tool.
 
     Import it into KNIME and drag it into a workflow: its dialog has a typed setting for each parameter of the
-    tool, its outputs are Records and Result. Or run it with: knime-mcp run FILE.knwf --set NAME=VALUE
+    tool, its outputs are Records and Result.
 
     Example: knime-mcp make-component http://127.0.0.1:8931/mcp count_words --out count_words.knwf
     """

@@ -77,14 +77,6 @@ class ReplaySettings:
         list[str] | None,
         _called("The tool OLD on record is called NEW now; may be repeated.", metavar="OLD=NEW"),
     ] = None
-    workflow: Annotated[
-        list[Path] | None,
-        _called(
-            "Run this workflow again where a tool of its name is on record; may be repeated. A workflow"
-            " does again what it did.",
-            metavar="FILE.knwf",
-        ),
-    ] = None
     with_credential: Annotated[
         list[str] | None,
         _called(
@@ -179,9 +171,6 @@ def replay(
     """
     _check_files(file, out, html, audit)
     check_output(settings.write_rules)
-    for workflow in settings.workflow or ():
-        if not workflow.is_file():
-            raise CommandError(f"There is no file {workflow}.")
     _check_connection(connection)
     check_executor(executor, connection)
     from ..runs.replaying import read_recording
@@ -196,8 +185,7 @@ def replay(
         if not recording.calls and not recording.verification.runs:
             raise CommandError(f"{file} holds no calls to replay.")
         check_on_record(options, recording.calls, connection)
-        files = settings.workflow or ()
-        run = ReplayRun(recording, options, connection, interrupt, head, workflows=files, as_json=as_json)
+        run = ReplayRun(recording, options, connection, interrupt, head, as_json=as_json)
         try:
             with reading_records():
                 run.execute(executor, concurrency, audit, out, raw_csv=raw_csv)

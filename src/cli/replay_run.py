@@ -14,17 +14,16 @@ from ..runs.replaying import Replayer, ReplaySummary, replay_table
 from ..tools.views.replay_page import ShownCalls, replay_page
 from ..types.errors import MCPError
 from ..types.texts import counted
-from .command_errors import ExitCode, UsageError
+from .command_errors import ExitCode
 from .executors import call_executor
 from .files import TableFile, open_journal, writing
 from .sessions import CommandSessions
 from .terminal import batch_progress, complain, note, one_line, print_json, say, show_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
-    from ..runs.engine import Run
     from ..runs.recorded_calls import ReplayedCall
     from ..runs.replay_decision import ReplayOptions
     from ..runs.replaying import Recording
@@ -38,7 +37,7 @@ class ReplayRun:
     """A replay from the command line; its `summary` and the calls `shown` on the page.
 
     `head` is the hash that the last call of a run on record must have, None for any; with `as_json`, `print`
-    prints JSON for other programs. `workflows` are those that a person gave.
+    prints JSON for other programs.
     """
 
     def __init__(
@@ -49,10 +48,8 @@ class ReplayRun:
         interrupt: Interrupt,
         head: str | None,
         *,
-        workflows: Sequence[Path] = (),
         as_json: bool,
     ) -> None:
-        self._workflows = workflows
         self._recording = recording
         self._head = head
         self._options = options
@@ -76,8 +73,6 @@ class ReplayRun:
                         sessions.credentials(route.credential)
             run = sessions.run_for([])
             with ExitStack() as stack:
-                if self._workflows:
-                    self._take_workflows(run, stack)
                 at_once = stack.enter_context(call_executor(executor, concurrency, self._connection, run))
                 open_journal(audit, run, about="knime-mcp replay", what={"kind": "replay"})
                 table_file = None if out is None else stack.enter_context(TableFile(out, raw_csv=raw_csv))
@@ -98,29 +93,6 @@ class ReplayRun:
                 )
         if out is not None:
             note(f"Wrote {counted(self._done, 'row')} to {out}")
-
-    def _take_workflows(self, run: Run, stack: ExitStack) -> None:
-        """Makes the tools of the workflow files, which run instead of those on record."""
-        from ..tools.node_settings.connection import workflow_digest
-        from .workflow_files import load_host, workflow_runner, workflow_tools
-
-        host = load_host()
-        tools = {tool.name: tool for tool in workflow_tools(host, self._workflows)}
-        named = {self._options.tools.get(name, name) for name in self._names()}
-        for name in tools.keys() - named:
-            raise UsageError(
-                f"No call on record is of the workflow '{name}'. Say what it was called: --tool OLD={name}"
-            )
-        self._options = replace(self._options, workflows=tools)
-        run.run_workflow = workflow_runner(host, self._interrupt)
-        run.workflow_digest = workflow_digest
-        # Workflow tools make tables, which KNIME's API allows only while a node runs.
-        stack.enter_context(host.tables_usable())
-
-    def _names(self) -> Iterator[str]:
-        for call in self._recording.calls:
-            if call.record.tool_name:
-                yield call.record.tool_name
 
     def _take(self, call: ReplayedCall) -> None:
         self.shown.add(call)

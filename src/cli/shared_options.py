@@ -29,14 +29,6 @@ ServersOption: TypeAlias = Annotated[
     list[str] | None,
     typer.Option("--server", metavar="URL", help="A server whose tools the model may call; may be repeated."),
 ]
-WorkflowsOption: TypeAlias = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--workflow",
-        metavar="FILE.knwf",
-        help="A KNIME workflow that the model may call as a tool; may be repeated.",
-    ),
-]
 RecordsArgument: TypeAlias = Annotated[
     Path,
     typer.Argument(

@@ -52,8 +52,6 @@ class ReplayOptions:
     servers: Mapping[str, str] = field(default_factory=dict[str, str])
     # new name of a tool by its old name, either the server's or the shown one
     tools: Mapping[str, str] = field(default_factory=dict[str, str])
-    # workflows that a person gave, by name: they run instead of those on record, which may be nowhere
-    workflows: Mapping[str, WorkflowTool] = field(default_factory=dict[str, "WorkflowTool"])
     # new credential by the name of the old one; "" for no credential
     credentials: Mapping[str, str] = field(default_factory=dict[str, str])
     named_credentials_only: bool = False  # whether only credentials that `credentials` names may be sent
@@ -310,7 +308,7 @@ class Decider:
                 raise _Verdict(ReplayVerdict.SKIPPED, why)
             if recorded.record.status is CallStatus.NOT_FOUND and recorded.names_no_server:
                 self._look_everywhere(cast("str", recorded.record.tool_name))
-            return self._decided(recorded, self._tool_of(recorded))
+            return self._decided(recorded, _tool_of(recorded))
         except _Verdict as found:
             return found.on(recorded)
         except Canceled:
@@ -366,21 +364,8 @@ class Decider:
             reason = f"{why}. {reason}"
         raise _Verdict(verdict, reason, changes, now)
 
-    def _tool_of(self, recorded: RecordedCall) -> Tool:
-        name = recorded.record.tool_name or ""
-        if recorded.tool is None and recorded.record.tool_type == "workflow":
-            given = self.options.workflows.get(self.options.tools.get(name, name))
-            if given is not None:
-                return given
-        return _tool_of(recorded)
-
     def _look_everywhere(self, name: str) -> None:
         """Looks for a name that no tool had, and that therefore has no server, at all that are on record."""
-        if name in self.options.workflows:
-            raise _Verdict(
-                ReplayVerdict.DIFFERENT,
-                "There was no such tool then, and there is a workflow now. It was not called",
-            )
         for route in sorted(routes_of(self.calls, self.options), key=lambda route: route.uri):
             definition = self.run.definitions.listing(route, is_canceled=self.is_canceled).get(name)
             if definition is not None:
@@ -388,14 +373,11 @@ class Decider:
         raise ToolNotFound(f"No server has a tool {name!r}")
 
     def _decided_workflow(self, recorded: RecordedCall, tool: WorkflowTool) -> ReadyToReplay:
-        given = self.options.workflows.get(self.options.tools.get(tool.name, tool.name))
-        tool = given or tool
         digest_of, before = self.run.workflow_digest, recorded.record.digest
         now = None if digest_of is None else digest_of(tool)
         changes = ("workflow",) if before and now and before != now else ()
         if changes and not self.options.call_changed:
-            where = "in its file store" if given is None else "that was given"
-            reason = f"The workflow {where} is not the one that ran. It was not called"
+            reason = "The workflow in its file store is not the one that ran. It was not called"
             raise _Verdict(ReplayVerdict.TOOL_CHANGED, reason, changes, now)
         arguments, others = self._arguments(recorded)
         if tool.input_ports:
@@ -404,11 +386,9 @@ class Decider:
             )
         if self.options.dry_run:
             raise _Verdict(ReplayVerdict.SKIPPED, "This is a dry run")
-        if given is None and self.run.run_workflow is None:
-            raise _Verdict(
-                ReplayVerdict.SKIPPED, "A workflow runs here only if its file is given: --workflow FILE.knwf"
-            )
-        if given is None and not self.options.may_call(tool.name):
+        if self.run.run_workflow is None:
+            raise _Verdict(ReplayVerdict.SKIPPED, "A workflow runs only in KNIME")
+        if not self.options.may_call(tool.name):
             raise _Verdict(ReplayVerdict.SKIPPED, "A workflow runs only if it is named")
         call = PlannedCall(tool=tool, arguments=arguments, input_row=recorded.record.input_row)
         return ReadyToReplay(

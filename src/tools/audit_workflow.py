@@ -182,8 +182,7 @@ def _about(records: Sequence[CallRecord]) -> str:
     if commands := sorted({tool.route.url for tool in tools if is_command(tool)}):
         lines.append(
             f"Servers that were commands ({', '.join(commands)}) cannot be started from a workflow: run"
-            " them over HTTP and enter their URLs. No other node waits for theirs. From the command line:"
-            f" knime-mcp run FILE.knwf --server {commands[0]}=http://127.0.0.1:8000/mcp"
+            " them over HTTP and enter their URLs. No other node waits for theirs."
         )
     return "\n".join(lines)
 

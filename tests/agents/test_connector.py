@@ -283,7 +283,7 @@ def test_what_was_saved_is_loaded_again(host):
 def test_nothing_heavy_is_imported_with_the_node():
     script = """
 import sys
-from knime_mcp.headless import load_extension
+from tests.support.knime_host import load_extension
 load_extension(sys.argv[1])
 heavy = {"httpx", "langchain_core", "langchain_anthropic", "pydantic"} & set(sys.modules)
 assert not heavy, heavy

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.support import commands, peers, waiting
+from tests.support.linear_run import programs
 from tests.support.recordings import CALLS, record_calls, replayed_server
 
 DEADLINE = 240  # only detects a hang: on a machine with other work, a workflow can take minutes
@@ -78,9 +79,15 @@ def server(tmp_path_factory) -> Iterator[TestServer]:
 class CommandLine:
     """Runs `knime-mcp`, or the product that is named first, as people do: in a process, with its streams."""
 
-    def __init__(self, folder: Path, popen: type[subprocess.Popen[str]] = commands.Popen) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        popen: type[subprocess.Popen[str]] = commands.Popen,
+        module: str | None = None,
+    ) -> None:
         self.folder = folder
         self._popen = popen
+        self._module = module
 
     def start(self, *arguments: object, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
         kept = {
@@ -89,9 +96,12 @@ class CommandLine:
         # No keyring, no keys and no named servers of whoever runs the tests.
         kept |= {"KNIME_MCP_AUDIT_KEYS": str(self.folder / "audit-keys.json")}
         kept |= {"PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring", "PYTHONWARNINGS": "error"}
+        kept |= {"PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
         kept |= {"KNIME_MCP_SERVERS": str(self.folder / "servers.json"), "XDG_CACHE_HOME": str(self.folder)}
         return self._popen(
-            commands.words_of(*arguments),
+            [sys.executable, "-m", self._module, *map(str, arguments)]
+            if self._module
+            else commands.words_of(*arguments),
             cwd=self.folder,
             env=kept | dict(env or {}),
             stdin=subprocess.DEVNULL,
@@ -133,6 +143,16 @@ class CommandLine:
 @pytest.fixture
 def cli(tmp_path) -> CommandLine:
     return CommandLine(tmp_path)
+
+
+def linear_line(folder: Path) -> CommandLine:
+    """Runs workflows, see `tests.support.linear_run`."""
+    return CommandLine(folder, programs.Popen, module="tests.support.linear_run")
+
+
+@pytest.fixture
+def linear(tmp_path) -> CommandLine:
+    return linear_line(tmp_path)
 
 
 @pytest.fixture

@@ -204,15 +204,6 @@ def test_command_lines_that_cannot_work(cli, model, arguments, said):
     assert said in done.err
 
 
-def test_a_file_that_is_no_workflow(cli, model):
-    done = cli(*words(model(), "--workflow", "nothing.knwf"))
-    assert (done.code, done.err) == (1, "There is no file nothing.knwf. [KMCP-COMMAND]\n")
-    (cli.folder / "broken.knwf").write_bytes(b"no archive")
-    done = cli(*words(model(), "--workflow", "broken.knwf"))
-    assert done.code == 1
-    assert "broken.knwf" in done.err
-
-
 def test_budgets_of_input_and_output_hold(cli, server):
     add = calls(call("add", {"a": 40, "b": 2}))
     with ChatServer([add, says("42.")]) as model:

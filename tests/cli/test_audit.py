@@ -9,12 +9,11 @@ import subprocess
 
 import pytest
 
-from knime_mcp.headless.workflows.new_node import new_node
 from knime_mcp.knwf import Column, Connection, Workflow, table_creator, write_workflow
 from tests.audit.calls import write_run
 from tests.support.chat_server import ChatServer, call, calls
 from tests.support.files import ended_lines, json_lines
-from tests.support.host import described, get_host
+from tests.support.new_node import new_node
 
 from .conftest import SECRET
 
@@ -296,17 +295,17 @@ def test_killed_in_the_middle_of_an_agent(cli, server, until, tmp_path):
     assert finished_calls(cli, journal) == [("add", "ok", "3"), ("echo", "ok", "x")]
 
 
-def test_killed_in_the_middle_of_a_caller_node(cli, server, until, tmp_path):
+def test_killed_in_the_middle_of_a_caller_node(host, cli, linear, server, until, tmp_path):
     rows = [
         Column("seconds", "double", (0.0, 0.0, 60.0, 0.0)),
         Column("label", "string", ("a", "b", "c", "d")),
     ]
     settings = {"server_url": server.url, "tool_name": "slow", "concurrency": 1}
-    caller = new_node(described(get_host()), 2, "mcp_tool_caller", settings, inputs={"Parameters": 1})
+    caller = new_node(host, 2, "mcp_tool_caller", settings, inputs={"Parameters": 1})
     line = Connection(1, 1, 2, caller.input_port("Parameters"))
     write_workflow(Workflow("w", (table_creator(1, rows), caller), (line,)), tmp_path / "w.knwf")
     before = server.said().count("started c")
-    process = cli.start("run", "w.knwf", "--out", "out")
+    process = linear.start("w.knwf", "out")
     killed(process, until, lambda: server.said().count("started c") > before)
     (journal,) = (tmp_path / "out").rglob("*.jsonl")
     assert [(name, status) for name, status, _ in finished_calls(cli, journal)] == [("slow", "ok")] * 2

@@ -1,4 +1,4 @@
-"""``knime-mcp audit export``, and ``knime-mcp run`` of what it writes."""
+"""``knime-mcp audit export``, and running what it writes."""
 
 import pytest
 
@@ -20,12 +20,12 @@ def test_every_call_becomes_a_node(cli, record, tmp_path):
     assert [node.parameters["model"]["tool_name"] for node in workflow.nodes] == [name for name, _ in CALLS]
 
 
-def test_running_it_gives_the_recorded_results(cli, record, tmp_path):
+def test_running_it_gives_the_recorded_results(cli, linear, record, tmp_path):
     """Deterministic tools: the same results. The journals of the run are compared, as any replay is."""
     calls = [("add", {"a": 1, "b": 2}), ("add", {"a": 40}), ("big", {"megabytes": 1})]
     record(calls)
     assert cli("audit", "export", "run.jsonl", "out.knwf").code == 0
-    done = cli("run", "out.knwf", "--out", "made", "--json")
+    done = linear("out.knwf", "made")
     assert done.code == 0, done.err
     recorded = json_lines(tmp_path / "run.jsonl")
     journals = sorted((tmp_path / "made").rglob("*.jsonl"))

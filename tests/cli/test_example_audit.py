@@ -7,8 +7,9 @@ import pytest
 
 from knime_mcp.audit.calls_table import read_calls
 from knime_mcp.cli.demo_process import DemoServer
-from knime_mcp.headless import use_standin
 from knime_mcp.knwf import check_archive, read_workflow
+from knime_mcp.tools.audit_workflow import audit_workflow
+from tests.support.linear_run import LinearRun
 
 ROOT = Path(__file__).parents[2]
 AUDIT = ROOT / "examples" / "audit"
@@ -42,9 +43,6 @@ def test_a_replay_gives_the_same(cli, demo, ending):
 
 
 def test_the_workflow_is_made_from_the_record():
-    use_standin()
-    from knime_mcp.tools.audit_workflow import audit_workflow
-
     stored = read_workflow(AUDIT / f"{NAME}.knwf")
     assert check_archive(AUDIT / f"{NAME}.knwf") == []
     script = (AUDIT / "make_audit.py").read_text("utf-8")
@@ -55,11 +53,11 @@ def test_the_workflow_is_made_from_the_record():
     assert made.workflow == stored
 
 
-def test_running_the_workflow_gives_the_recorded_results(cli, demo, tmp_path):
+@pytest.mark.usefixtures("host")
+def test_running_the_workflow_gives_the_recorded_results(demo, tmp_path):
     """At the address of this test's server, which is all that is changed."""
     import dataclasses
 
-    from knime_mcp.knwf import write_workflow
     from knime_mcp.knwf.json_parameters import to_model
 
     stored = read_workflow(AUDIT / f"{NAME}.knwf")
@@ -68,9 +66,8 @@ def test_running_the_workflow_gives_the_recorded_results(cli, demo, tmp_path):
         document = node.parameters
         document["model"]["server_url"] = demo
         nodes.append(dataclasses.replace(node, model=to_model(document, node.parameters_version)))
-    write_workflow(dataclasses.replace(stored, nodes=tuple(nodes)), tmp_path / "w.knwf")
-    cli("run", "w.knwf", "--out", "made", "--json")
+    LinearRun(tmp_path).run(dataclasses.replace(stored, nodes=tuple(nodes)))
     recorded = [(r.tool_name, r.arguments, r.status, r.result) for r in read_calls(AUDIT / f"{NAME}.jsonl")]
-    journals = sorted((tmp_path / "made").rglob("*.jsonl"))
+    journals = sorted(tmp_path.rglob("*.jsonl"))
     made = [(r.tool_name, r.arguments, r.status, r.result) for file in journals for r in read_calls(file)]
     assert made == recorded

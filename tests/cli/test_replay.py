@@ -4,13 +4,16 @@ import csv
 import json
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from knime_mcp.knwf import Column, Connection, Workflow, boundary_node, table_creator, write_workflow
-from tests.support.chat_server import ChatServer, calls, says
-from tests.support.chat_server import call as tool_call
+from knime_mcp.audit.journal import Journal
+from knime_mcp.audit.record import CallStatus
+from knime_mcp.types.tool import to_json_text
+from tests.audit.calls import FLOW
+from tests.audit.calls import record as a_call
 from tests.support.files import csv_rows, json_lines
 from tests.support.recordings import record_calls
 
@@ -331,31 +334,15 @@ def test_rules_are_learned_written_taken_and_named(cli, record, tmp_path):
     assert cli("replay", "run.jsonl", "--rules", "run.jsonl").code == 2
 
 
-@pytest.fixture
-def workflow_run(cli, tmp_path):
-    """A run of an agent with a workflow as a tool, and with the name of a tool that it made up."""
-    message = table_creator(1, [Column("Message", "string", ("done",))])
-    nodes = (message, boundary_node(2, "message"))
-    write_workflow(Workflow("Adds", nodes, (Connection(1, 1, 2, 1),)), tmp_path / "adds.knwf")
-    tools = [tool_call("Adds", {}), tool_call("invented", {"x": 1})]
-    with ChatServer([calls(*tools), says("Done.")]) as model:
-        where = ("--model-url", model.url, "--model", "test-model", "--audit", "run.jsonl")
-        done = cli("agent", "Add", "--workflow", "adds.knwf", *where, "--json")
-    assert done.code == 0, done.err
-    return done.json["calls"]
-
-
-def test_a_run_with_a_workflow_and_an_invented_tool_is_replayed(cli, workflow_run):
-    assert {record["tool_name"]: record["status"] for record in workflow_run} == {
-        "Adds": "ok",
-        "invented": "not found",
-    }
-    alone = cli("replay", "run.jsonl", "--json")
-    assert alone.code == 0
-    assert alone.json["counts"] == {"skipped": 1, "same": 1}
-    (skipped,) = [made for made in alone.json["calls"] if made["verdict"] == "skipped"]
-    assert "--workflow FILE.knwf" in skipped["reason"]
-    done = cli("replay", "run.jsonl", "--workflow", "adds.knwf", "--json")
-    assert done.code == 0, done.err
-    assert done.json["counts"] == {"same": 2}
-    assert cli("replay", "run.jsonl", "--workflow", "none.knwf").code == 1
+def test_a_run_with_a_workflow_and_an_invented_tool_is_replayed(cli, tmp_path):
+    """As an agent in KNIME makes it: a workflow runs there only."""
+    made_up = {"tool": None, "tool_name": "invented", "tool_type": None, "server": None, "digest": None}
+    journal = Journal(tmp_path / "run.jsonl", run="r1")
+    journal.append(a_call(4, tool=to_json_text(replace(FLOW, input_ports=()))))
+    journal.append(a_call(1, **made_up, status=CallStatus.NOT_FOUND, result=None, structured_result=None))
+    journal.close("complete")
+    done = cli("replay", "run.jsonl", "--json")
+    assert done.code == 0
+    assert done.json["counts"] == {"skipped": 1, "same": 1}
+    (skipped,) = [made for made in done.json["calls"] if made["verdict"] == "skipped"]
+    assert "runs only in KNIME" in skipped["reason"]

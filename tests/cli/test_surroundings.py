@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.files import csv_rows
 
-from .conftest import RECORDED, ROOT
+from .conftest import RECORDED
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
@@ -136,22 +136,11 @@ def test_a_folder_that_nobody_may_write_into(cli, server, tmp_path):
 
 
 @pytest.mark.parametrize("folder", ["taken", "taken/deep/below"])
-@pytest.mark.parametrize("command", [["run", ROOT / "examples" / "first-call.knwf"], ["demo"]])
-def test_the_folder_of_a_run_is_refused_before_it_runs(cli, tmp_path, command, folder):
+def test_the_folder_of_the_demo_is_refused_before_it_runs(cli, tmp_path, folder):
     (tmp_path / "taken").write_text("x", encoding="utf-8")
-    done = cli(*command, "--out", folder)
+    done = cli("demo", "--out", folder)
     assert done.code == 2
     assert "taken is a file. Name a folder." in done.err
-
-
-def test_the_folder_of_a_run_that_nobody_may_write_into(cli, server, tmp_path):
-    (tmp_path / "closed").mkdir(mode=0o555)
-    may = os.access(tmp_path / "closed", os.W_OK)  # as root
-    called = len(server.said())
-    workflow = ROOT / "examples" / "first-call.knwf"
-    done = cli("run", workflow, "--set", f"server_url={server.url}", "--out", "closed/results")
-    assert done.code == (1 if may else 2)  # this server has no tool of the name, so the call fails
-    assert len(server.said()) == called
 
 
 def test_a_question_that_nobody_can_answer(cli, server):

@@ -12,9 +12,6 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from knime_mcp.cli.demo_process import DemoServer
-from knime_mcp.knwf.native_nodes import Column, boundary_node, concatenate_node, table_creator
-from knime_mcp.knwf.workflow_file import write_workflow
-from knime_mcp.knwf.workflow_model import Connection, Workflow
 from tests.evaluation.tasks import Task
 from tests.support import peers
 
@@ -127,7 +124,7 @@ def _handler(tap: Tap) -> type[BaseHTTPRequestHandler]:
 
 @dataclass
 class Places:
-    """Servers by name, and workflows, whose state begins anew with each task.
+    """Servers by name, whose state begins anew with each task.
 
     `files`, `sql`, `time` and `memory` are servers that others wrote, `demo` is that of ``knime-mcp demo``,
     `one` and `two` have the same tools.
@@ -140,7 +137,6 @@ class Places:
     def __enter__(self) -> "Places":
         self.files.mkdir(parents=True)
         self._letters.mkdir()
-        _write_workflows(self.folder)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -190,9 +186,6 @@ class Places:
     def urls(self, task: Task) -> list[str]:
         return [self._taps[_PROCESSES.get(name, name)].url(_PATHS.get(name, "/mcp")) for name in task.servers]
 
-    def workflows(self, task: Task) -> list[Path]:
-        return [self.folder / f"{name}.knwf" for name in task.workflows]
-
     def calls(self) -> list[tuple[str, str]]:
         """The calls that reached servers since the task began: names, and arguments as JSON."""
         return [made for tap in self._taps.values() for made in tap.calls]
@@ -215,35 +208,3 @@ class Places:
             "counting": peers.counting,
         }
         return self._closing.enter_context(peers.running(starts[process]())).url("")
-
-
-def _write_workflows(folder: Path) -> None:
-    """Tools of KNIME: words of a file, a price list as a table, and the first product of a table."""
-    shutil.copy(ROOT / "examples" / "word-count-tool.knwf", folder)
-    products = [Column("product", "string", ("stool", "shelf")), Column("price", "double", (59.0, 120.5))]
-    prices = (
-        table_creator(1, products),
-        boundary_node(2, "output", parameter="prices", description="The price list"),
-        table_creator(3, [Column("Message", "string", ("The price list has 2 products.",))]),
-        boundary_node(4, "message"),
-    )
-    first = (
-        boundary_node(1, "input", parameter="products", description="A table of products"),
-        concatenate_node(2),
-        table_creator(3, []),
-        boundary_node(4, "message"),
-    )
-    _write(folder, "price-list", "Gives the price list.", prices, [(1, 1, 2, 1), (3, 1, 4, 1)])
-    _write(
-        folder,
-        "first-product",
-        "Names the first product of a table.",
-        first,
-        [(1, 1, 2, 1), (3, 1, 2, 2), (2, 1, 4, 1)],
-    )
-
-
-def _write(folder: Path, name: str, description: str, nodes: tuple, lines: list[tuple]) -> None:
-    connections = tuple(Connection(*line) for line in lines)
-    flow = Workflow(name, nodes, connections, description=description)
-    write_workflow(flow, folder / f"{name}.knwf")

@@ -69,7 +69,6 @@ class Task:
         ask: The prompt. Here and in arguments ``{files}`` is the folder of the server of files, and
             ``{demo}`` the URL of that of the demo.
         servers: Names of servers, see `places.Places`.
-        workflows: Names of workflows that are tools.
         settings: Rules and limits, by the names of the command line's options.
         files: Files beside the usual ones.
         sql: Statements that change the usual database.
@@ -83,7 +82,6 @@ class Task:
     id: str
     ask: str
     servers: Sequence[str] = ()
-    workflows: Sequence[str] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
     sql: Sequence[str] = ()

@@ -1,17 +1,20 @@
-"""The scripts and workflows of ``examples/`` in processes of their own."""
+"""Runs the workflows of ``examples/``, and its scripts in processes of their own."""
 
 import os
 import subprocess
 import sys
 from pathlib import Path
 
-from tests.support import commands
+import pyarrow as pa
+
+from knime_mcp.knwf import read_workflow
+from tests.support.linear_run import LinearRun, programs, tools_of
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 DEADLINE = 100
 ENVIRONMENT = os.environ | {
-    "PYTHONPATH": str(ROOT / "src"),
+    "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]),
     "PYTHONWARNINGS": "error",
     "PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring",
 }
@@ -22,8 +25,24 @@ def without_nulls(settings):
     return {name: "" if value is None else value for name, value in settings.items()}
 
 
+def needs_a_look(table):
+    """What the settings of *Row Filter* in the report say."""
+    missing, outliers = (table[name].to_numpy() for name in ("missing", "outliers"))
+    return [table.filter(pa.array((missing > 0) | (outliers > 0)))]
+
+
+def run(name, folder, **settings):
+    """Runs a workflow; `word-count-tool` is the one that *Workflow to Tool* finds."""
+    does = {
+        "report": {5: needs_a_look, 7: lambda table: [table.rename_columns({"Image": "picture"})]},
+        "agent": {6: lambda table: [table], 7: lambda _: [tools_of(EXAMPLES / "word-count-tool.knwf")]},
+    }
+    workflow = read_workflow(EXAMPLES / f"{name}.knwf")
+    return LinearRun(folder / "workflow", settings, does.get(name, {})).run(workflow)
+
+
 def command(*arguments, folder, code=0):
-    done = commands.run(
+    done = programs.run(
         [sys.executable, *map(str, arguments)],
         cwd=folder,
         env=ENVIRONMENT,

@@ -15,20 +15,18 @@ import time
 from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-import pyarrow.parquet as pq
+from typing import TYPE_CHECKING, ClassVar
 
 from knime_mcp.audit.journal_lines import JournalError
 from knime_mcp.audit.journal_reading import read_journal
 from knime_mcp.audit.verdicts import Verdict
 from knime_mcp.audit.verify import verify_file
-from knime_mcp.headless import load_own_extension
-from knime_mcp.headless.workflows.new_node import new_node
 from knime_mcp.knwf import Column, Connection, Workflow, table_creator, write_workflow
 from knime_mcp.runs.resuming import unknown_calls
 from tests.faults.dask_cluster import TIED, Cluster
 from tests.support.chat_server import ChatServer, call, calls, says
+from tests.support.host import get_host
+from tests.support.new_node import new_node
 from tests.support.scripted_server import ScriptedServer, rpc, text
 
 if TYPE_CHECKING:
@@ -118,6 +116,7 @@ class Trial:
     found: Findings = field(default_factory=Findings)
     done: tuple[int, str, str] | None = None  # a run that came to its end before it was killed
     printed: str = ""  # by what was killed
+    module: ClassVar[str] = "knime_mcp.cli.app"
 
     def arguments(self, *, resume: bool, repeat: bool) -> list[object]:
         """The command line of the run, or of its resumption."""
@@ -146,10 +145,10 @@ class Trial:
     def start(self, *, resume: bool = False, repeat: bool = False) -> subprocess.Popen[str]:
         known = {
             "KNIME_MCP_SERVERS": str(self.folder / "servers.json"),
-            "PYTHONPATH": str(Path.cwd() / "src"),
+            "PYTHONPATH": os.pathsep.join([str(Path.cwd() / "src"), str(Path.cwd())]),
         }
         keyring = {"PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring"}
-        command = [sys.executable, "-m", "knime_mcp.cli.app"]
+        command = [sys.executable, "-m", self.module]
         return subprocess.Popen(
             [*TIED, *command, *map(str, self.arguments(resume=resume, repeat=repeat))],
             cwd=self.folder,
@@ -297,10 +296,12 @@ class KilledDaskWorkers(Batch):
 
 
 class Node(Trial):
-    """A Caller in a workflow, without KNIME."""
+    """A Caller in a workflow."""
+
+    module = "tests.support.linear_run"
 
     def prepare(self) -> None:
-        extension = load_own_extension()
+        host = get_host()
         for repeat in (False, True):
             own = {
                 "server_url": self.server.url,
@@ -308,17 +309,17 @@ class Node(Trial):
                 "resume": True,
                 "repeat_unknown": repeat,
             }
-            caller = new_node(extension, 2, "mcp_tool_caller", own, inputs={"Parameters": 1})
+            caller = new_node(host, 2, "mcp_tool_caller", own, inputs={"Parameters": 1})
             rows = table_creator(1, [Column("n", "int", tuple(range(ROWS)))])
             lines = (Connection(1, 1, 2, caller.input_port("Parameters")),)
             write_workflow(Workflow("kills", (rows, caller), lines), self.folder / f"{repeat}.knwf")
 
     def arguments(self, *, resume: bool, repeat: bool) -> list[object]:
-        return ["run", f"{repeat}.knwf", "--out", "out"]
+        return [f"{repeat}.knwf", "out"]
 
     def statuses(self, out: str) -> dict[int, str]:
-        file = self.folder / "out" / "2 MCP Tool Caller.parquet"
-        table = pq.read_table(file).to_pylist()
+        file = self.folder / "out" / "2 1 Results.json"
+        table = json.loads(file.read_text("utf-8"))
         file.unlink()
         return {row["n"]: row["Status"] for row in table}
 
@@ -411,16 +412,18 @@ class AskedAgent(Agent):
 
 
 class AgentNode(Agent):
-    """An MCP Agent Prompter with several prompts in a workflow, without KNIME."""
+    """An MCP Agent Prompter with several prompts in a workflow."""
+
+    module = Node.module
 
     def prepare(self) -> None:
-        extension = load_own_extension()
+        host = get_host()
         model = {"base_url": self.model.url, "model_name": "test-model"}
         own = {"prompt_column": "text", "prompt_concurrency": 4, "resume": True}
         inputs, outputs = {"Tools": 1, "Data inputs": 1}, {"Data outputs": 0}
-        connector = new_node(extension, 2, "openai_compatible_chat_model", model)
-        provider = new_node(extension, 3, "mcp_tool_provider", {"server_url": self.server.url})
-        agent = new_node(extension, 4, "mcp_agent_prompter", own, inputs=inputs, outputs=outputs)
+        connector = new_node(host, 2, "openai_compatible_chat_model", model)
+        provider = new_node(host, 3, "mcp_tool_provider", {"server_url": self.server.url})
+        agent = new_node(host, 4, "mcp_agent_prompter", own, inputs=inputs, outputs=outputs)
         lines = (
             (2, connector.output_port("Chat model"), 4, agent.input_port("Chat model")),
             (3, provider.output_port("Tools"), 4, agent.input_port("Tools")),
@@ -431,11 +434,10 @@ class AgentNode(Agent):
         write_workflow(workflow, self.folder / "agent.knwf")
 
     def arguments(self, *, resume: bool, repeat: bool) -> list[object]:
-        return ["run", "agent.knwf", "--out", "out"]
+        return ["agent.knwf", "out"]
 
     def statuses(self, out: str) -> dict[int, str]:
-        (file,) = (self.folder / "out").glob("4 * - Tool calls.parquet")
-        table = pq.read_table(file).to_pylist()
+        table = json.loads((self.folder / "out" / "4 2 Tool calls.json").read_text("utf-8"))
         return {json.loads(row["Arguments"])["n"]: row["Status"] for row in table}
 
     begin = Trial.begin

@@ -10,7 +10,7 @@ from tests.house.sources import FILES, ROOT, nodes, text
 TEXT = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
 ENTRIES = dict(re.findall(r"^### (KMCP-\S+)\n\n(.*?)(?=\n\n#|\Z)", TEXT, re.MULTILINE | re.DOTALL))
 KINDS = {"KMCP-CONNECT": get_args(ConnectPhase), "KMCP-TIMEOUT": get_args(ClockKind)}
-SAME_AS_THEIR_BASE = {"_PointerError", "NotRunnable", "WorkerLost"}
+SAME_AS_THEIR_BASE = {"_PointerError", "WorkerLost"}
 
 
 def codes() -> set[str]:

@@ -22,7 +22,6 @@ MAY_IMPORT = {
     "web": set(),
     "tools": {"types", "client", "audit", "runs", "knwf"},
     "agents": {"types", "client", "audit", "runs", "knwf", "tools"},
-    "headless": {"types", "audit", "runs", "knwf"},
     "cli": {
         "types",
         "client",
@@ -31,7 +30,6 @@ MAY_IMPORT = {
         "knwf",
         "tools",
         "agents",
-        "headless",
         "yaml_text",
         "web",
     },
@@ -175,3 +173,23 @@ def test_only_relative_imports_inside(imports):
 def test_types_folder_is_no_package():
     """A src/types/__init__.py would hide the standard library's types when src/ is on PYTHONPATH."""
     assert not (SRC / "types" / "__init__.py").exists()
+
+
+def test_no_command_imports_a_node(imports):
+    """Only KNIME has `knime`: what a command may import, however late, must not need it to be imported."""
+    reached = set((SRC / "cli").rglob("*.py"))
+    waiting = list(reached)
+    while waiting:
+        file = waiting.pop()
+        for _, imported in relative_imports(file, imports.get(file, [])):
+            module = imported / "__init__.py" if imported.is_dir() else imported
+            if module.is_file() and module not in reached:
+                reached.add(module)
+                waiting.append(module)
+    needing = [
+        file
+        for file in reached
+        for node in ast.parse(file.read_bytes()).body
+        if isinstance(node, Import) and any(n.split(".")[0] == "knime" for _, n in absolute_imports([node]))
+    ]
+    assert needing == []

@@ -12,7 +12,7 @@ from tests.support import peers
 HEAVY = {"asyncio", "jsonschema", "langchain_core", "mcp", "pandas", "pyarrow.compute", "rich"}
 SCRIPT = """
 import sys
-from knime_mcp.headless import use_standin
+from tests.support.knime_host import use_standin
 use_standin()
 from tests.support.host import get_host
 

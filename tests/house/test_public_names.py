@@ -21,10 +21,6 @@ PUBLIC = {
         "Controller DocumentError Graph GraphExecutor GraphRun Hooks McpGraphApi NodeRecord RunError"
         " RunResult RunStatus"
     ),
-    "knime_mcp.headless": (
-        "CredentialPort HeadlessError NodeResult OutputTable load_extension load_own_extension"
-        " make_workflow_tool use_standin"
-    ),
 }
 DOCUMENTS = [
     file

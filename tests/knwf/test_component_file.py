@@ -9,6 +9,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from knime_mcp.knwf import (
+    Column,
     Component,
     ComponentFace,
     Configuration,
@@ -23,16 +24,22 @@ from knime_mcp.knwf import (
     read_configuration,
     read_edge,
     read_workflow,
+    table_creator,
     with_value,
     write_component,
 )
 from knime_mcp.knwf.settings_xml import from_xml
-from tests.headless.workflows.building import numbers
 
 pytestmark = pytest.mark.quick
 
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+
+def numbers(node_id, *cells):
+    return table_creator(node_id, [Column("n", "int", cells)])
+
+
 NASTY = "a <b> & \"c\" 'd' \x01\n é 😀"
 FACE = ComponentFace(
     description=NASTY,

@@ -28,6 +28,22 @@ import sys
 assert not [m for m in sys.modules if m.split(".")[0] in ("tools", "agents", "audit")], sorted(sys.modules)
 print(VERSION, MCPClient.__module__)
 """
+#: Starts every command where there is no `knime`, as outside KNIME.
+COMMANDS = """
+import importlib.util
+from typer.main import get_command
+from typer.testing import CliRunner
+from knime_mcp.cli.commands import build_app
+from knime_mcp.tools import audit_workflow, tool_component
+assert importlib.util.find_spec("knime") is None
+app, words, count = build_app(), [([], get_command(build_app()))], 0
+for names, command in words:
+    words += [([*names, name], inner) for name, inner in getattr(command, "commands", {}).items()]
+    done = CliRunner().invoke(app, [*names, "--help"])
+    assert done.exit_code == 0, (names, done.output)
+    count += 1
+print(count, "start")
+"""
 CLEAN = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")}
 
 
@@ -72,6 +88,7 @@ def wheel(work: Path) -> None:
     assert "knime_mcp/types/tool.py" in names
     python = installed(work / "wheel", built)
     print("wheel          ", run(python, "-c", PROBE))
+    print("wheel, commands", run(python, "-c", COMMANDS))
     print("wheel, demo    ", _closing_line(run(python.with_name("knime-mcp"), "demo")))
 
 

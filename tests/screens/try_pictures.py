@@ -21,7 +21,7 @@ from PIL import Image
 from docs.build_site import picture as drawing
 from knime_mcp.cli.demo_process import DemoServer
 from knime_mcp.knwf import read_workflow
-from tests.examples.running import EXAMPLES, command
+from tests.examples.running import EXAMPLES, command, run
 from tests.graph.studio.try_in_browser import node, person_at, press, studio
 from tests.screens.front_end import dialogs_in_browser
 from tests.support.browser import Browser
@@ -119,15 +119,6 @@ def as_page(table, file, columns):
     return file
 
 
-def run(name, folder, *settings):
-    """Runs an example, and gives the folder of its results."""
-    out = folder / name
-    options = [word for setting in settings for word in ("--set", setting)]
-    words = ("-m", "knime_mcp.cli.app", "run", EXAMPLES / f"{name}.knwf", *options, "--out", out)
-    command(*words, folder=folder, code=1 if name == "batch" else 0)
-    return out
-
-
 def asks(_request):
     return calls(
         call("check_columns", {"path": "orders.csv"}),
@@ -138,19 +129,20 @@ def asks(_request):
 
 def views(browser, folder, url):
     """The views and tables of the examples; what is wrong with them."""
-    server = f"server_url={url}"
-    results = {name: run(name, folder, server) for name in ("first-call", "batch", "report")}
+    ran = {name: run(name, folder / name, server_url=url) for name in ("first-call", "batch", "report")}
     with ChatServer([asks, lambda _: says(ANSWER)]) as chat:
-        results["agent"] = run("agent", folder, server, f"model_url={chat.url}", "model=test-model")
-    pages = {
-        "view-provider": next(results["first-call"].glob("*Provider.html")),
-        "view-call": next(results["first-call"].glob("*Caller.html")),
-        "view-batch": next(results["batch"].glob("*Caller.html")),
-        "view-report": results["report"] / "6 MCP Tool Caller.html",
-        "view-agent": next(results["agent"].glob("*Agent Prompter.html")),
+        ran["agent"] = run("agent", folder, server_url=url, model_url=chat.url, model="test-model")
+    views = {
+        "view-provider": ran["first-call"].results[2],
+        "view-call": ran["first-call"].results[3],
+        "view-batch": ran["batch"].results[4],
+        "view-report": ran["report"].results[6],
+        "view-agent": ran["agent"].results[10],
     }
     wrong = []
-    for name, page in pages.items():
+    for name, result in views.items():
+        page = folder / f"{name}.html"
+        page.write_text(result.view_html, encoding="utf-8")
         shown(browser, page, name, opened=name in ("view-provider", "view-report"))
         wrong += faults(browser, page)
     journal = EXAMPLES / "audit" / "what-the-agent-did.jsonl"

@@ -11,10 +11,7 @@ import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
-
-from knime_mcp.version import EXTENSION_ID, EXTENSION_TITLE, EXTENSION_VENDOR, VERSION
 
 KNIME_YML = Path(__file__).parents[2] / "knime.yml"
 REAL_KNIME = bool(os.environ.get("KNIME_PYTHON_ROOT"))
@@ -28,26 +25,13 @@ def get_host() -> "Host":
     return load_host(KNIME_YML)
 
 
-def described(host: "Host") -> SimpleNamespace:
-    """What `knime_mcp.headless.workflows.new_node.new_node` has to know of this project's extension."""
-    return SimpleNamespace(
-        id=EXTENSION_ID,
-        version=VERSION,
-        title=EXTENSION_TITLE,
-        vendor=EXTENSION_VENDOR,
-        describe=host.describe,
-        declared=lambda node_id: node_id,
-        get_dialog=host.dialog,
-    )
-
-
 def load_host(knime_yml: Path) -> "Host":
     """An extension on the host that this process uses. KNIME's sources take one extension per process."""
     return RealHost(knime_yml) if REAL_KNIME else StandInHost(knime_yml)
 
 
 class Host:
-    """A loaded extension. Results have the fields of `knime_mcp.headless.NodeResult` on both hosts."""
+    """A loaded extension. Results have the fields of `tests.support.knime_host.NodeResult` on both hosts."""
 
     #: Whether nodes run on KNIME's own sources.
     is_real: bool
@@ -68,7 +52,7 @@ class Host:
         number: str = "1",
         execute: bool = True,
     ) -> Any:
-        """Configures and executes a node; see `knime_mcp.headless.host.ExtensionHost.run_node`."""
+        """Configures and executes a node; see `tests.support.knime_host.host.ExtensionHost.run_node`."""
         raise NotImplementedError
 
     def dialog(
@@ -157,7 +141,7 @@ class StandInHost(Host):
     is_real = False
 
     def __init__(self, knime_yml: Path) -> None:
-        from knime_mcp.headless import load_extension
+        from tests.support.knime_host import load_extension
 
         self.host = load_extension(knime_yml)
         self.load_parameters = self.host.load_parameters
@@ -178,7 +162,7 @@ class StandInHost(Host):
         return self.host.get_dialog(node_id, input_schemas, parameters, **options)
 
     def credential_port(self, token="", schema="Bearer", expires_after=None, available=True):
-        from knime_mcp.headless import CredentialPort
+        from tests.support.knime_host import CredentialPort
 
         return CredentialPort(schema, token, expires_after, available)
 

@@ -36,7 +36,7 @@ def use_host():
 
         get_host()
     else:
-        from knime_mcp.headless import use_standin
+        from tests.support.knime_host import use_standin
 
         use_standin()
 

@@ -13,10 +13,10 @@ REAL = bool(os.environ.get("KNIME_PYTHON_ROOT"))
 if REAL:
     from tests.support import real_knime as rig
 else:
-    from knime_mcp.headless import use_standin
+    from tests.support.knime_host import use_standin
 
     use_standin()
-    from knime_mcp.headless import column_types as value_types
+    from tests.support.knime_host import column_types as value_types
 
     value_types.register_all()
 

@@ -255,8 +255,8 @@ def test_a_workflow_tool_without_its_workflow_cannot_be_executed():
 
 def test_without_a_type_in_the_registry_only_text_is_left():
     script = """
-import knime_mcp.headless
-knime_mcp.headless.use_standin()
+import tests.support.knime_host
+tests.support.knime_host.use_standin()
 from knime_mcp.types import columns as c
 assert c._registered("knime.types.tool", "WorkflowTool") is None
 assert c.choose_form("auto") == "native"

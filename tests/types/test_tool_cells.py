@@ -2,9 +2,9 @@ import pytest
 from hypothesis import given
 
 from knime_mcp.types import tool_cells
-from knime_mcp.types.tool_cells import ToolValueFactory
 from knime_mcp.types.arrow import encode_tools
 from knime_mcp.types.errors import ToolFormatError
+from knime_mcp.types.tool_cells import ToolValueFactory
 from tests.types.strategies import cells
 
 

@@ -2,7 +2,7 @@
 
     python -m node_facts.own_nodes
 
-The headless host or KNIME's own Python has imported the extension. Both give the same documents, but the
+The tests' host or KNIME's own Python has imported the extension. Both give the same documents, but the
 texts of docstrings are Markdown from the host, and XHTML from KNIME.
 """
 
@@ -13,9 +13,9 @@ import re
 import textwrap
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from knime_mcp.headless import HeadlessError, load_own_extension
 from knime_node_knowledge.catalogue_file import to_json
 from knime_node_knowledge.node_model import NodeParameter, NodeSpec, Option, Origin, SourceKind, ViewSpec
 from knime_node_knowledge.packs import OWN_NODES
@@ -28,16 +28,18 @@ from knime_node_knowledge.sources.node_descriptions import (
     text_inside,
 )
 from knime_node_knowledge.sources.plugin_bundles import category_names, joined_path
+from tests.support.knime_host import HostError, load_extension
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from knime_mcp.headless.host import ExtensionHost
     from knime_node_knowledge.node_model import Port
+    from tests.support.knime_host.host import ExtensionHost
 
 _BUILT_IN: Final = {"PortType.TABLE": TABLE, "PortType.ANY": ANYTHING}
 """KNIME's classes for the types that every extension shares; the others have ids of their own."""
 _STRANGER: Final = "<no such choice>"
+KNIME_YML: Final = Path(__file__).parents[1] / "knime.yml"
 _COMMUNITY: Final = ("/community", "Community Nodes")
 """The category that KNIME defines for extensions of the community, and its name."""
 _TYPES: Final = {"number": "float"}
@@ -57,8 +59,8 @@ def as_facts(nodes: Sequence[NodeSpec]) -> str:
 
 
 def described() -> list[NodeSpec]:
-    """This extension's nodes, as the headless host describes them."""
-    return nodes_of(load_own_extension(), "knime.yml")
+    """This extension's nodes, as the tests' host describes them."""
+    return nodes_of(load_extension(KNIME_YML), "knime.yml")
 
 
 def nodes_of(host: ExtensionHost, file: str) -> list[NodeSpec]:
@@ -67,7 +69,7 @@ def nodes_of(host: ExtensionHost, file: str) -> list[NodeSpec]:
     dialogs: dict[str, Mapping[str, Any]] = {}
     for node_id in host.nodes:
         # Some dialogs open only with connected inputs; such nodes are described without settings.
-        with suppress(HeadlessError):
+        with suppress(HostError):
             dialogs[node_id] = host.get_dialog(node_id)
     closed = {node_id: _closed(host, node_id, dialog) for node_id, dialog in dialogs.items()}
     return read_extension(description, dialogs, closed=closed, file=file)

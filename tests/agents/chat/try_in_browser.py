@@ -15,10 +15,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from knime_mcp.headless import load_own_extension
 from tests.support import peers
 from tests.support.browser import Browser
 from tests.support.chat_server import ChatServer, call, calls, says
+from tests.support.host import KNIME_YML
+from tests.support.knime_host import load_extension
 
 PAGE = Path(__file__).parents[3] / "views" / "agent_chat"
 EVIL = "<script>window.pwned=1</script><img src=x onerror='window.pwned=1'>"
@@ -286,7 +287,7 @@ def check(browser):
 
 def main(folder):
     folder.mkdir(parents=True, exist_ok=True)
-    host = load_own_extension()
+    host = load_extension(KNIME_YML)
     profile = tempfile.mkdtemp()
     with (
         peers.running(peers.counting("weather server")) as server,

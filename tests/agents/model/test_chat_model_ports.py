@@ -273,7 +273,7 @@ def test_gemini_at_vertex(arrived, context, monkeypatch, location, custom, url):
 
 DATABRICKS = """
 import sys
-from knime_mcp.headless import load_extension
+from tests.support.knime_host import load_extension
 from knime_mcp.types.errors import SettingInvalid
 load_extension(sys.argv[1])
 import knime.extension as knext

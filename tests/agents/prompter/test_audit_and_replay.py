@@ -1,9 +1,7 @@
 """The whole way: an agent over real servers and a workflow, its audit, the replay, the workflow, its run."""
 
-import csv
 import json
 import os
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +9,6 @@ import jsonpatch
 import pyarrow as pa
 import pytest
 
-from knime_mcp.headless.workflows.new_node import new_node
 from knime_mcp.knwf import (
     Column,
     Concatenation,
@@ -30,10 +27,11 @@ from knime_mcp.knwf import (
     write_segment,
     write_workflow,
 )
-from tests.support import commands, peers
+from tests.support import peers
 from tests.support import real_knime as rig
 from tests.support.chat_server import call, calls, says
-from tests.support.host import described
+from tests.support.linear_run import LinearRun
+from tests.support.new_node import new_node
 
 pytestmark = [pytest.mark.peer, pytest.mark.requirement("T49", "T50", "T61")]
 
@@ -60,26 +58,12 @@ def urls(folder):
         yield [server.url("/mcp") for server in (everything, files, clock)]
 
 
-def knime_mcp(*words, folder):
-    return commands.run(
-        [sys.executable, "-m", "knime_mcp.cli.app", *map(str, words)],
-        cwd=folder,
-        env=os.environ
-        | {"PYTHONPATH": str(ROOT / "src"), "PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring"},
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        timeout=DEADLINE,
-        check=False,
-    )
-
-
 @pytest.fixture
 def segment(host, urls, tmp_path):
     """A workflow that says its parameter through server-everything: the tool *Repeat* is made of it."""
     text = Configuration(kind="string", variable="text", parameter="text", value="nothing")
     echo = new_node(
-        described(host),
+        host,
         2,
         "mcp_tool_caller",
         {
@@ -111,10 +95,8 @@ def runs_the_segment(segment, tmp_path):
     def run(tool, parameters, inputs, hints):
         out = tmp_path / f"segment-{len(ran)}"
         ran.append(parameters)
-        done = knime_mcp("run", segment, "--set", f"text={parameters['text']}", "--out", out, folder=tmp_path)
-        assert done.returncode == 0, done.stderr
-        with (out / "5 Tool Message Output.csv").open(encoding="utf-8", newline="") as file:
-            return next(csv.DictReader(file))["Result"], []
+        (row,) = LinearRun(out, parameters).run(read_workflow(segment)).rows(5)
+        return row["Result"], []
 
     run.ran = ran
     return run
@@ -201,8 +183,7 @@ def test_agent_audit_replay_export_run(
     assert any("Desks are brown." in text for text in texts)
     assert [node.name for node in stored.nodes] == ["MCP Tool Caller"] * 7 + ["Repeat"]
 
-    done = knime_mcp("run", audit, "--out", "made", folder=tmp_path)
-    assert done.returncode == 0, done.stderr
+    LinearRun(tmp_path / "made").run(stored)
     lines = [
         json.loads(line)
         for file in sorted((tmp_path / "made").rglob("*.jsonl"))

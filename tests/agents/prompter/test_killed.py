@@ -1,36 +1,29 @@
 """A process that is killed in a run of many prompts, and the run that resumes it."""
 
+import json
 import os
 import signal
-from pathlib import Path
-
-import pyarrow.parquet as pq
 
 from knime_mcp.audit.journal_reading import read_journal
 from knime_mcp.audit.verify import verify_file
-from knime_mcp.headless.workflows.new_node import new_node
 from knime_mcp.knwf import Column, Connection, Workflow, table_creator, write_workflow
-from tests.cli.conftest import CommandLine
+from tests.cli.conftest import linear_line
 from tests.support.chat_server import ChatServer, call, calls, says
-from tests.support.host import described
+from tests.support.new_node import new_node
 from tests.support.waiting import until
 
-ROOT = Path(__file__).parents[3]
 PROMPTS = [f"prompt {number}" for number in range(12)]
 STUCK = PROMPTS[3], PROMPTS[7]
 
 
 def file_of(host, folder, tools_url, model_url):
     """A workflow with prompts, tools of a server, a model, and an agent."""
-    extension = described(host)
     model = new_node(
-        extension, 2, "openai_compatible_chat_model", {"base_url": model_url, "model_name": "test-model"}
+        host, 2, "openai_compatible_chat_model", {"base_url": model_url, "model_name": "test-model"}
     )
-    provider = new_node(
-        extension, 3, "mcp_tool_provider", {"server_url": tools_url, "include": "empty_schema"}
-    )
+    provider = new_node(host, 3, "mcp_tool_provider", {"server_url": tools_url, "include": "empty_schema"})
     agent = new_node(
-        extension,
+        host,
         4,
         "mcp_agent_prompter",
         {"prompt_column": "text", "prompt_concurrency": 4, "resume": True},
@@ -62,12 +55,15 @@ def thinks(request):
 
 
 def outputs(folder):
-    """The agent's tables, by port, as they were written."""
-    return {path.stem.rpartition(" - ")[2]: pq.read_table(path) for path in folder.glob("4 *.parquet")}
+    """The rows of the agent's tables, by port, as they were written."""
+    found = {}
+    for path in sorted(folder.glob("4 *.json")):
+        found.setdefault(path.stem.split(" ", 2)[2], []).append(json.loads(path.read_text("utf-8")))
+    return found
 
 
 def test_a_killed_run_is_gone_on_with(host, shapes, tmp_path):
-    run = CommandLine(tmp_path)
+    run = linear_line(tmp_path)
 
     asked = []
 
@@ -81,7 +77,7 @@ def test_a_killed_run_is_gone_on_with(host, shapes, tmp_path):
 
     with ChatServer([answers_most], repeat=True) as model:
         file_of(host, tmp_path, shapes.url("/legacy/json/parameterless"), model.url)
-        process = run.start("run", "killed.knwf", "--out", "out", env={"PYTHONPATH": str(ROOT / "src")})
+        process = run.start("killed.knwf", "out")
         # Two of the four threads are blocked for good, the others answer the prompts.
         until(lambda: asked.count(PROMPTS[-1]) == 2 and set(STUCK) <= set(asked), seconds=60)
         (conversations,) = (tmp_path / "out").rglob("*.conversations")
@@ -96,18 +92,15 @@ def test_a_killed_run_is_gone_on_with(host, shapes, tmp_path):
     asked.clear()
     with ChatServer([answers], repeat=True) as model:
         file_of(host, tmp_path, shapes.url("/legacy/json/parameterless"), model.url)
-        done = run("run", "killed.knwf", "--out", "out", env={"PYTHONPATH": str(ROOT / "src")})
+        done = run("killed.knwf", "out")
     assert done.code == 0, done.err
     assert sorted(asked) == sorted(STUCK * 2)
     found = outputs(tmp_path / "out")
-    assert [row["Answer"] for row in found["Answers"].to_pylist()] == [
-        f"done with {prompt}" for prompt in PROMPTS
-    ]
-    recorded = found["Tool calls"].to_pylist()
+    assert [row["Answer"] for row in found["Answers"][0]] == [f"done with {prompt}" for prompt in PROMPTS]
+    recorded = found["Tool calls"][0]
     assert sorted(row["Input row"] for row in recorded) == sorted(f"Row{n}" for n in range(len(PROMPTS)))
     assert {row["Status"] for row in recorded} == {"ok"}
-    tables = [found[name].to_pylist() for name in sorted(found) if name.startswith("Data")]
-    assert tables == [[{"z": prompt, "a": 1}] for prompt in PROMPTS[-2:]]
+    assert found["Data outputs"] == [[{"z": prompt, "a": 1}] for prompt in PROMPTS[-2:]]
     (again,) = {*(tmp_path / "out").rglob("*.jsonl")} - {killed}
     content = read_journal(again)
     assert content.outcome == "complete"

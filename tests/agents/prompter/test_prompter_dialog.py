@@ -187,7 +187,7 @@ def test_debug_mode_is_handed_on(workflow_tool, script, ask):
 def test_configure_loads_neither_langchain_nor_an_http_client():
     """The dialog of a node, and opening a workflow, wait for it."""
     program = (
-        "import sys; from knime_mcp.headless import use_standin; use_standin()\n"
+        "import sys; from tests.support.knime_host import use_standin; use_standin()\n"
         "import knime_mcp.agents.prompter.prompter_dialog, knime_mcp.agents.prompter.conversation_history\n"
         "print([name for name in ('langchain_core', 'httpx', 'openai') if name in sys.modules])"
     )

@@ -52,7 +52,7 @@ def read(text: str) -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    from knime_mcp.headless import use_standin
+    from tests.support.knime_host import use_standin
 
     use_standin()
     os.environ["KNIME_MCP_SERVERS"] = os.devnull + "/none"  # not those of whoever runs it

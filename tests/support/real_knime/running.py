@@ -17,7 +17,7 @@ from .tables import OutputTable, java_table, read_sink, table_from_pyarrow
 
 @dataclasses.dataclass
 class NodeResult:
-    """The fields of `knime_mcp.headless.NodeResult`."""
+    """The fields of `tests.support.knime_host.NodeResult`."""
 
     ok: bool
     failure: dict[str, Any] | None

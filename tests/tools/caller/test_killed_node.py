@@ -1,28 +1,24 @@
 """A node whose run is complete when its process is killed, before the workflow has its tables."""
 
+import json
 import os
 import signal
 import threading
 from collections import Counter
 from contextlib import contextmanager
-from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 
 from knime_mcp.audit.journal_reading import read_journal
 from knime_mcp.audit.verify import verify_file
-from knime_mcp.headless.workflows.new_node import new_node
 from knime_mcp.knwf import Column, Connection, Workflow, table_creator, write_workflow
-from tests.cli.conftest import CommandLine
+from tests.cli.conftest import linear_line
 from tests.support.chat_server import ChatServer, call, calls, says
-from tests.support.host import described
+from tests.support.new_node import new_node
 from tests.support.scripted_server import ScriptedServer, modern, rpc, text, tool
 from tests.support.waiting import until
 
-ROOT = Path(__file__).parents[3]
 ROWS = 6
-SOURCES = {"PYTHONPATH": str(ROOT / "src")}
 
 
 def pays(**hints):
@@ -58,11 +54,10 @@ def written(folder, nodes, lines):
 
 def callers(host, folder, server, second, *, resume=True):
     """Six payments; then a node that calls the second server, with the first one's results as its rows."""
-    extension = described(host)
     pay = {"server_url": server.url, "tool_name": "pay", "resume": resume}
     wait = {"server_url": second.url, "tool_name": "wait"}
-    first = new_node(extension, 2, "mcp_tool_caller", pay, inputs={"Parameters": 1})
-    last = new_node(extension, 3, "mcp_tool_caller", wait, inputs={"Parameters": 1})
+    first = new_node(host, 2, "mcp_tool_caller", pay, inputs={"Parameters": 1})
+    last = new_node(host, 3, "mcp_tool_caller", wait, inputs={"Parameters": 1})
     rows = table_creator(1, [Column("n", "int", tuple(range(ROWS)))])
     lines = [(1, 1, 2, first.input_port("Parameters"))]
     lines += [(2, first.output_port("Results"), 3, last.input_port("Parameters"))]
@@ -70,7 +65,7 @@ def callers(host, folder, server, second, *, resume=True):
 
 
 def killed_at_the_second_node(run, second):
-    process = run.start("run", "killed.knwf", "--out", "out", env=SOURCES)
+    process = run.start("killed.knwf", "out")
     until(lambda: second.named("tools/call"), seconds=60)
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate(timeout=30)
@@ -78,7 +73,7 @@ def killed_at_the_second_node(run, second):
 
 @pytest.mark.parametrize("resume", [True, False])
 def test_a_complete_run_whose_tables_were_lost_is_not_made_again(host, tmp_path, resume):
-    run = CommandLine(tmp_path)
+    run = linear_line(tmp_path)
     with pays() as server:
         with hangs() as second:
             callers(host, tmp_path, server, second, resume=resume)
@@ -87,7 +82,7 @@ def test_a_complete_run_whose_tables_were_lost_is_not_made_again(host, tmp_path,
         assert paid(server) == dict.fromkeys(range(ROWS), 1)
         with pays() as second:  # it has no tool `wait`: that node gives error rows
             callers(host, tmp_path, server, second, resume=resume)
-            done = run("run", "killed.knwf", "--out", "out", env=SOURCES)
+            done = run("killed.knwf", "out")
         assert paid(server) == dict.fromkeys(range(ROWS), 1 if resume else 2)
     assert ("6 calls were made by a run that had ended" in done.err) == resume
     if resume:
@@ -102,28 +97,27 @@ def test_a_complete_run_whose_tables_were_lost_is_not_made_again(host, tmp_path,
 
 def test_what_only_reads_is_asked_anew(host, tmp_path):
     """An old answer would be the only harm that could be done."""
-    run = CommandLine(tmp_path)
+    run = linear_line(tmp_path)
     with pays(readOnlyHint=True) as server:
         with hangs() as second:
             callers(host, tmp_path, server, second)
             killed_at_the_second_node(run, second)
         with pays() as second:
             callers(host, tmp_path, server, second)
-            run("run", "killed.knwf", "--out", "out", env=SOURCES)
+            run("killed.knwf", "out")
         assert paid(server) == dict.fromkeys(range(ROWS), 2)
 
 
 def agent(host, folder, server, second, model):
-    extension = described(host)
     chosen = {"base_url": model.url, "model_name": "test-model"}
     asks = {"prompt_column": "text", "resume": True}
     nodes = (
         table_creator(1, [Column("text", "string", tuple(map(str, range(ROWS))))]),
-        new_node(extension, 2, "openai_compatible_chat_model", chosen),
-        new_node(extension, 3, "mcp_tool_provider", {"server_url": server.url}),
-        new_node(extension, 4, "mcp_agent_prompter", asks, inputs={"Tools": 1, "Data inputs": 1}),
+        new_node(host, 2, "openai_compatible_chat_model", chosen),
+        new_node(host, 3, "mcp_tool_provider", {"server_url": server.url}),
+        new_node(host, 4, "mcp_agent_prompter", asks, inputs={"Tools": 1, "Data inputs": 1}),
         new_node(
-            extension,
+            host,
             5,
             "mcp_tool_caller",
             {"server_url": second.url, "tool_name": "wait"},
@@ -141,7 +135,7 @@ def agent(host, folder, server, second, model):
 
 
 def test_an_agent_that_had_answered_all_is_not_asked_again(host, tmp_path):
-    run = CommandLine(tmp_path)
+    run = linear_line(tmp_path)
 
     def pays_one(request):
         if request.messages[-1]["role"] == "tool":
@@ -161,10 +155,10 @@ def test_an_agent_that_had_answered_all_is_not_asked_again(host, tmp_path):
                 killed_at_the_second_node(run, second)
         with pays() as second:
             agent(host, tmp_path, server, second, model)
-            done = run("run", "killed.knwf", "--out", "out", env=SOURCES)
+            done = run("killed.knwf", "out")
         assert paid(server) == dict.fromkeys(range(ROWS), 1)
         assert len(model.requests) == asked
     assert "6 calls were made by a run that had ended" in done.err
     assert len(list((tmp_path / "out").rglob("*.conversations"))) == 1
-    rows = pq.read_table(tmp_path / "out" / "5 MCP Tool Caller.parquet").to_pylist()  # the conversation's
+    rows = json.loads((tmp_path / "out" / "5 1 Results.json").read_text("utf-8"))  # the conversation's
     assert sum("done" in str(row["Conversation"]) for row in rows) == ROWS

@@ -160,7 +160,7 @@ def test_the_phase_of_a_connection_that_fails(serve):
 
 @pytest.mark.parametrize("module", ["mcp_provider", "mcp_caller"])
 def test_a_node_module_imports_nothing_heavy(module):
-    standin = Path(__file__).parents[3] / "src" / "headless" / "standin"
+    standin = Path(__file__).parents[2] / "support" / "knime_host" / "standin"
     code = (
         f"import sys; sys.path.append({str(standin)!r}); import knime.extension; before = set(sys.modules);"
         f"import knime_mcp.tools.{module};"

@@ -1,0 +1,153 @@
+"""Where the stand-in is found, and that it never meets KNIME's own package."""
+
+import datetime as dt
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+STANDIN = ROOT / "tests" / "support" / "knime_host" / "standin"
+
+
+def python(code, *path):
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"PYTHONPATH": ":".join(str(folder) for folder in (ROOT / "src", ROOT, *path))},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_no_package_named_knime():
+    """A regular package of this name would hide KNIME's namespace package, wherever on the path it is."""
+    assert not (STANDIN / "knime" / "__init__.py").exists()
+    modules = {path.name for path in STANDIN.iterdir()} - {"knime", "__pycache__"}
+    assert all(name.startswith("knime_") and name.endswith(".py") for name in modules), modules
+
+
+def test_importing_it_changes_nothing():
+    code = (
+        "import sys; before = list(sys.path); import tests.support.knime_host;"
+        "print(before == sys.path, 'knime' in sys.modules)"
+    )
+    assert python(code) == "True False"
+
+
+def test_standin_comes_last_and_once():
+    code = (
+        "import sys; from tests.support.knime_host import use_standin; use_standin(); use_standin();"
+        "import knime.extension as k; print(sys.path[-1], sum('standin' in p for p in sys.path), k.__file__)"
+    )
+    last, count, file = python(code).split()
+    assert (Path(last), count) == (STANDIN, "1")
+    assert STANDIN in Path(file).parents
+
+
+def test_steps_back_for_knimes_own_package(tmp_path):
+    own = tmp_path / "knime" / "extension"
+    own.mkdir(parents=True)
+    (own / "__init__.py").write_text("REAL = True\n")
+    code = (
+        "import sys; from tests.support import knime_host as own; own.use_standin()\n"
+        "import knime.extension as k\n"
+        "print(k.REAL, any('standin' in p for p in sys.path))\n"
+        "try: own.load_extension('knime.yml')\n"
+        "except own.HostError as error: print(error)"
+    )
+    first, second = python(code, tmp_path).splitlines()
+    assert first == "True False"
+    assert "KNIME's own" in second
+
+
+def test_knime_without_extension_is_no_knime(tmp_path):
+    """A namespace folder `knime` of somebody else is not KNIME's API."""
+    (tmp_path / "knime" / "other").mkdir(parents=True)
+    code = (
+        "import knime.other; from tests.support.knime_host import use_standin; use_standin();"
+        "import knime.extension; print(knime.extension.Schema.__name__)"
+    )
+    assert python(code, tmp_path) == "Schema"
+
+
+def test_broken_knime_is_not_replaced(tmp_path):
+    """KNIME's package imports other packages; one that is missing must not select the stand-in."""
+    own = tmp_path / "knime" / "extension"
+    own.mkdir(parents=True)
+    (own / "__init__.py").write_text("import nowhere_to_be_found\n")
+    code = (
+        "from tests.support.knime_host import use_standin; use_standin()\n"
+        "try: import knime.extension\n"
+        "except ModuleNotFoundError as error: print(error.name)"
+    )
+    assert python(code, tmp_path) == "nowhere_to_be_found"
+
+
+def test_importing_the_api_needs_no_pyarrow():
+    code = (
+        "import sys; from tests.support.knime_host import use_standin; use_standin(); import knime.extension;"
+        "print([name for name in ('pyarrow', 'pandas', 'yaml') if name in sys.modules])"
+    )
+    assert python(code) == "[]"
+
+
+def absent():
+    """All names that modules of the stand-in refuse; none where this is KNIME."""
+    try:
+        from knime.api import _absent
+    except ImportError:
+        return []
+    for module in ("api.env", "extension.env", "extension.testing", "types.builtin"):
+        importlib.import_module(f"knime.{module}")
+    return [(module, name) for module, names in _absent.ABSENT.items() for name in names]
+
+
+@pytest.mark.parametrize(("module", "name"), absent())
+def test_a_name_of_knime_that_is_not_here_says_so(module, name):
+    with pytest.raises(NotImplementedError, match=f"{name} of {module} is not part of the stand-in"):
+        getattr(importlib.import_module(module), name)
+    with pytest.raises(NotImplementedError, match=name):
+        exec(f"from {module} import {name}")
+
+
+def test_a_name_that_knime_has_not_either_is_an_ordinary_mistake():
+    import knime.extension as knext
+
+    with pytest.raises(AttributeError, match="nonsense"):
+        knext.nonsense  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda knext, table: table.to_pandas(),
+        lambda knext, table: knext.Table.from_pandas(None),
+        lambda knext, table: knext.logical(dt.date).to_pandas(),
+        lambda knext, table: table.to_pyarrow(sentinel="min"),
+        lambda knext, table: table[:, :1],
+        lambda knext, table: next(table.batches()),
+        lambda knext, table: table.num_batches,
+        lambda knext, table: table.schema.append(table.schema),
+        lambda knext, table: table.schema.remove("a"),
+        lambda knext, table: knext.Schema.deserialize({}),
+        lambda knext, table: knext.string("INT_KEY"),
+        lambda knext, table: knext.ColumnFilterConfig().apply(table),
+        lambda knext, table: knext.view("<!DOCTYPE html>"),
+        lambda knext, table: knext.view_png(b""),
+        lambda knext, table: importlib.import_module("knime.extension.nodes").load_port_object(None, None),
+        lambda knext, table: importlib.import_module("knime.types.message").to_langchain_message(None),
+    ],
+)
+def test_what_only_a_running_node_of_others_could_use_can_be_imported_but_not_used(trial, use):
+    import knime.extension as knext
+    import pyarrow as pa
+
+    table = trial.table(pa.table({"a": [1]}))
+    with pytest.raises(NotImplementedError, match="not part of the stand-in"), trial.tables_usable():
+        use(knext, table)
