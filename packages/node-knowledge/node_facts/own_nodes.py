@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _BUILT_IN: Final = {"PortType.TABLE": TABLE, "PortType.ANY": ANYTHING}
 """KNIME's classes for the types that every extension shares; the others have ids of their own."""
 _STRANGER: Final = "<no such choice>"
-KNIME_YML: Final = Path(__file__).parents[1] / "knime.yml"
+KNIME_YML: Final = Path(__file__).parents[3] / "knime.yml"
 _COMMUNITY: Final = ("/community", "Community Nodes")
 """The category that KNIME defines for extensions of the community, and its name."""
 _TYPES: Final = {"number": "float"}
