@@ -30,7 +30,7 @@ def command_line(
         context_settings={"help_option_names": ["-h", "--help"]},
         **more,
     )
-    _add(app, package, {first: commands[first]} if first in commands else commands)
+    _add(app, package, {first: commands[first]} if first and first in commands else commands)
     return app
 
 

@@ -22,7 +22,7 @@ def evaluate_in_run(expression: str, recorded: Any, at: str | None = None) -> An
 
     Args:
         expression: The expression; it has the functions of histories, too.
-        recorded: What ``graph run --save-run`` writes, or its list of executions.
+        recorded: What ``mcpgraph run --save-run`` writes, or its list of executions.
         at: Number of an execution, or the id of a node, of which the last execution is taken.
 
     Returns:

@@ -1,7 +1,6 @@
 """Spans, audit records and the command line: what is kept of a run, and what is not."""
 
 import json
-import sys
 import threading
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -22,7 +21,7 @@ from tests.graph.graphs import ENTRY, EXIT, SERVER, call, document, load, tool, 
 from tests.graph.live import SERVE, graph_file, served
 from tests.support import commands
 
-GRAPH = [sys.executable, "-m", "knime_mcp.cli.app", "graph"]
+GRAPH = commands.words_of("mcpgraph")
 
 
 @pytest.mark.requirement("G11")

@@ -298,7 +298,15 @@ def call(hand, name):
 
 @contextmanager
 def studio(file, *options):
-    command = [sys.executable, "-m", "knime_mcp.cli.app", "graph", "studio", str(file), "--no-open", *options]
+    command = [
+        sys.executable,
+        "-m",
+        "knime_mcp_graph.commands.program",
+        "studio",
+        str(file),
+        "--no-open",
+        *options,
+    ]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     try:
         yield process.stderr.readline().split()[-1]
