@@ -426,14 +426,11 @@ def read_blocks(raw: Any, irregular: dict[str, None] | None = None) -> list[Cont
                 named = f"of type {shortened(block.type, _LONGEST_TYPE)}" if kind else "without a type"
                 noted[f"a block {named}"] = None
                 return [_read_block(part) for part in in_schema(block.raw)]
-            said = declared_type(block.raw)
-            # Another name of the same type is read as it is meant.
-            if (
-                isinstance(block, ImageContent | AudioContent)
-                and said
-                and media_type(said) != block.mime_type
-            ):
-                noted[f"{shortened(said, _LONGEST_TYPE)} that is {block.mime_type}"] = None
+            if isinstance(block, ImageContent | AudioContent):
+                said = declared_type(block.raw)
+                # Another name of the same type is read as it is meant.
+                if said and media_type(said) != block.mime_type:
+                    noted[f"{shortened(said, _LONGEST_TYPE)} that is {block.mime_type}"] = None
             return [block]
         case list():
             return [block for each in cast("list[Any]", raw) for block in read_blocks(each, noted)]
