@@ -421,7 +421,7 @@ def register(
         raise failure(reply, answer, "registration endpoint", server.issuer, [])
     # RFC 7591 §3.2.1: the registered method counts, not the requested one.
     said = answer.get("token_endpoint_auth_method")
-    registered = next((each for each in methods if each == said), None)
+    registered: AuthMethod | None = next((each for each in methods if each == said), None)
     if said and registered is None:
         raise AuthError(
             f"The authorization server {origin_and_path(server.issuer)} registered this client with a way "

@@ -28,6 +28,7 @@ from ..transports.http_channel import HttpChannel
 BODY_BYTES: Final = 64 * 1024
 GUARD_TIMEOUTS: Final = Timeouts(connect=10, idle=15, total=30)
 _ATTEMPTS: Final = 5  # over some seconds
+_NOTHING_SENT: Final = "No login can be there, so nothing was sent. Ask whoever runs the MCP server"
 
 _IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 # Metadata services of clouds, which give out the machine's credentials and are never a legitimate target.
@@ -155,7 +156,8 @@ class Guard:
             raise self._refusal(url, "is not a web address")
         needs_tls = confidential or origin_of(url) != self._server
         if parts.scheme == "http" and needs_tls and not is_loopback_host(host):
-            raise self._refusal(url, "is not https")
+            fix = "Secrets could be read on their way there. Ask whoever runs it for its https address"
+            raise self._refusal(url, "is not https", fix)
         literal = _literal(host)
         if literal is not None:
             self.check_addresses(url, [literal])
@@ -229,9 +231,12 @@ class Guard:
         # All addresses count, as any of them may be the one that is dialed.
         outside = zones - {Zone.PUBLIC}
         if outside and not outside <= self._home():
-            raise self._refusal(
-                url, f"leads to {min(zone.value for zone in outside)}, where the MCP server is not"
+            zone = min(zone.value for zone in outside)
+            fix = (
+                "This can be an attack on that network, so nothing was sent there. If you trust the address, "
+                "name the authorization server yourself (--issuer, in nodes 'Issuer')"
             )
+            raise self._refusal(url, f"leads to {zone}, where the MCP server is not", fix)
 
     def _home(self) -> set[Zone]:
         """The zones of the MCP server's addresses; empty if any of these is public."""
@@ -246,13 +251,9 @@ class Guard:
         zones = {zone_of(address) for address in addresses}
         return set() if Zone.PUBLIC in zones else zones
 
-    def _refusal(self, url: str, reason: str) -> ConnectError:
-        return ConnectError(
-            f"The server names {origin_and_path(url)[:200]}, which {reason}",
-            phase="auth",
-            fix="This can be an attack, so nothing was sent there. If you trust the address, name the "
-            "authorization server yourself as issuer",
-        )
+    def _refusal(self, url: str, reason: str, fix: str = _NOTHING_SENT) -> ConnectError:
+        what = f"The server names {origin_and_path(url)[:200]}, which {reason}"
+        return ConnectError(what, phase="auth", fix=fix)
 
 
 def _literal(host: str) -> str | None:
