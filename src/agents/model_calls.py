@@ -171,6 +171,7 @@ class ModelCalls:
                 usage += usage_of(message)
                 require_content(message)
                 self._messages.accepted(messages)
+                self._check_limit(message)
                 if not others or not _ignores_choice(message, offer):
                     return Turn(message=message, usage=usage, attempts=attempt)
                 problem: ModelError = ModelRequestRefused("The model called tools where it must not")
@@ -259,6 +260,17 @@ class ModelCalls:
                     self._model.refused.add(construct)
                 return construct.value
         return None
+
+    def _check_limit(self, message: AIMessage) -> None:
+        """Gives the limit by its other name from now on if an answer went beyond it."""
+        limit = self._token_limit
+        if limit is None or usage_of(message).output <= limit or Construct.LIMIT_FIELD in self._model.refused:
+            return
+        self._model.refused.add(Construct.LIMIT_FIELD)
+        self._notes[
+            f"The endpoint did not keep to the token limit of {limit:,}; from now on it is given by its other"
+            " name"
+        ] = None
 
     def _lower_limit(self, said: str) -> bool:
         """Lowers the token limit to what fits beside the conversation, by the endpoint's own numbers."""

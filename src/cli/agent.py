@@ -275,6 +275,8 @@ def _show(run: AgentRun, *, as_json: bool) -> ExitCode:
         print_text(answered.text)
     if answered.error is not None:
         if not as_json:
+            for remark in answered.notes:
+                note(at_terminal(remark))
             complain(at_terminal(answered.error))
         return ExitCode.FAILED
     if warning := run.warning():

@@ -314,10 +314,8 @@ _STATUS_NAMES: Final = {
 
 
 class _Reading(NamedTuple):
-    """How an error is read: the first reading whose statuses and words (of code and message) fit decides."""
+    """What an error is, and what a person is told; `passes` is that of `ModelBusy`."""
 
-    statuses: Set[int | None] | None
-    words: re.Pattern[str] | None
     error: type[ModelError]
     what: str
     fix: str
@@ -325,156 +323,127 @@ class _Reading(NamedTuple):
     passes: bool = False
 
 
-_REFUSED: Final = "The endpoint does not take the request ({status}): {said}"
-_TOO_LONG: Final = "The conversation does not fit into the model's context: {said}"
-_SHORTEN: Final = (
-    "Hand out fewer tools, let tools give shorter results, shorten the history, or choose a model with a"
-    " larger context"
-)
-_USED_UP: Final = "The account at the endpoint is used up: {said}"
-_TO_THE_BILL: Final = "Look at plan and billing of the account; waiting does not help"
-_TROUBLE: Final = "The endpoint has trouble ({status}): {said}"
-# Without the endpoint's message, in which services repeat parts of the key.
-_NO_LOGIN: Final = "The endpoint does not accept the credential ({status})"
-_CHOOSE_KEY: Final = "Choose a credential whose password is the API key in the node that connects the model"
-_SERVER: Final = frozenset(range(500, 600))
+def _refused(fix: str) -> _Reading:
+    return _Reading(ModelRequestRefused, "The endpoint does not take the request ({status}): {said}", fix)
 
-_READINGS: Final = (
-    _Reading(
-        None,
-        _words("content_filter|content_policy_violation|content management policy|input was flagged"),
-        PromptFiltered,
-        "A filter at the endpoint refused the prompt: {said}",
-        "Look at prompt and tool results for what the provider does not allow",
-    ),
-    _Reading({402}, None, QuotaExceeded, _USED_UP, _TO_THE_BILL),
-    _Reading(  # OpenAI says 429 and Anthropic 400 for an empty account, where waiting does not help.
-        {None, 400, 403, 429},
-        _words(
-            "insufficient_quota|billing_hard_limit_reached|credit balance"
-            "|insufficient (?:balance|credits?|funds)"
-        ),
-        QuotaExceeded,
-        _USED_UP,
-        _TO_THE_BILL,
-    ),
-    _Reading(  # OpenAI's, for a request that is larger than the limit of a minute: no wait makes it fit.
-        {429},
-        _words(r"request too large(?!.*(?:\bused\b|(?:try again|retry) (?:in|after)))"),
-        ContextTooLong,
-        _TOO_LONG,
-        _SHORTEN,
-    ),
-    _Reading(
-        {429},
-        None,
-        ModelBusy,
-        "The endpoint takes no more requests for now (429): {said}",
-        "Wait, use fewer or shorter requests, or raise the limit of your account",
-        passes=True,
-    ),
-    _Reading(  # Gateways pass a throttle on with another status.
-        {None, 400, *_SERVER},
-        _words(
-            r"throttl|too many requests|please wait|rate[ _-]?limit|overloaded|loading model"
-            r"|(?:try again|retry) (?:in|after) \d"
-        ),
-        ModelBusy,
-        "The endpoint takes no request for now ({status}): {said}",
-        _TRY_LATER,
-        passes=True,
-    ),
-    _Reading({413}, None, ContextTooLong, _TOO_LONG, _SHORTEN),
-    _Reading(
-        {None, 400, 422, 500},
-        _words(
-            r"context[ _]?(?:length|window|size)|maximum (?:context|prompt)|too many (?:input )?tokens"
-            r"|(?:prompt|input) is too long|input tokens exceed|request too large|model token limit"
-            r"|reduce the length of the messages|range of input length|inputs` (?:tokens|must have less)"
-            r"|exceeds? the (?:model's )?(?:maximum|max|available) (?:number of )?(?:context|tokens|input)"
-            r"|(?:input|prompt) (?:token count|length)\b.{0,40}?(?:exceed|only supports)"
-            r"|number of input tokens|prompt exceeds|context limit|maximum model length"
-        ),
-        ContextTooLong,
-        _TOO_LONG,
-        _SHORTEN,
-    ),
-    _Reading(  # Groq's
-        None,
-        _words("tool_use_failed"),
-        ModelAnswerInvalid,
-        "The endpoint cannot read the model's call: {said}",
-        _TRY_LATER,
-        tries=3,
-    ),
-    _Reading(  # Google's and xAI's
-        {400},
-        _words("(?:incorrect|invalid) api key|api key (?:is )?(?:not valid|expired)"),
-        ModelLoginFailed,
-        _NO_LOGIN,
-        _CHOOSE_KEY,
-    ),
-    _Reading(
-        {400, 404, 422, 500, 501},
-        _words(
-            r"(?:not|found that) support (?:tools|tool|function)|tool[ _]choice requires"
-            r"|tools? (?:use|calling|calls?) (?:is|are) not|enable-auto-tool-choice|tools param requires"
-        ),
-        ModelRequestRefused,
-        _REFUSED,
-        "Choose a model that can call tools; a server of your own may have to be told to let it (vLLM:"
-        " --enable-auto-tool-choice and --tool-call-parser, llama.cpp: --jinja)",
-    ),
-    _Reading(
-        {400, 422},
-        _words(r"tools'?:? (?:array|list)?.{0,20}(?:too long|too many)|too many tools"),
-        ModelRequestRefused,
-        _REFUSED,
-        "Hand out fewer tools (Include in the MCP Tool Provider), or lower 'Tokens for tools', so that the"
-        " model searches for those that it needs",
-    ),
-    _Reading({401}, None, ModelLoginFailed, _NO_LOGIN, _CHOOSE_KEY),
-    _Reading(
-        {403},
-        None,
-        ModelLoginFailed,
-        "The endpoint does not allow this (403): {said}",
-        "Check what the account and its API key may use: model, project, region",
-    ),
-    _Reading(
-        {404},
-        None,
-        ModelNotFound,
-        "The endpoint knows no model '{model}', or nothing is at its base URL: {said}",
-        "Choose a model from the list in the node that connects the model; a base URL often ends in /v1",
-    ),
-    _Reading({None}, None, ModelBusy, "The endpoint answered with an error: {said}", _TRY_LATER),
-    _Reading({500, 501}, None, ModelBusy, _TROUBLE, _TRY_LATER),
-    _Reading({408, 409, 425, *_SERVER}, None, ModelBusy, _TROUBLE, _TRY_LATER, passes=True),
-    _Reading(
-        set(range(300, 400)),
-        None,
-        ModelNotFound,
-        "The endpoint is elsewhere ({status})",
-        "Enter the base URL as the provider's documentation gives it; requests with a key are not sent on to"
-        " another address",
-    ),
+
+_FILTERED: Final = _Reading(
+    PromptFiltered,
+    "A filter at the endpoint refused the prompt: {said}",
+    "Look at prompt and tool results for what the provider does not allow",
 )
-_OTHERWISE: Final = _Reading(
-    None,
-    None,
-    ModelRequestRefused,
-    _REFUSED,
+_USED_UP: Final = _Reading(
+    QuotaExceeded,
+    "The account at the endpoint is used up: {said}",
+    "Look at plan and billing of the account; waiting does not help",
+)
+_TOO_LONG: Final = _Reading(
+    ContextTooLong,
+    "The conversation does not fit into the model's context: {said}",
+    "Hand out fewer tools, let tools give shorter results, shorten the history, or choose a model with a"
+    " larger context",
+)
+_LIMITED: Final = _Reading(
+    ModelBusy,
+    "The endpoint takes no more requests for now ({status}): {said}",
+    "Wait, use fewer or shorter requests, or raise the limit of your account",
+    passes=True,
+)
+_TROUBLE: Final = _Reading(ModelBusy, "The endpoint has trouble ({status}): {said}", _TRY_LATER)
+_BROKEN_CALL: Final = _Reading(
+    ModelAnswerInvalid, "The endpoint cannot read the model's call: {said}", _TRY_LATER, tries=3
+)
+_WRONG_KEY: Final = _Reading(
+    ModelLoginFailed,
+    # Without the endpoint's message, in which services repeat parts of the key.
+    "The endpoint does not accept the credential ({status})",
+    "Choose a credential whose password is the API key in the node that connects the model",
+)
+_NOT_ALLOWED: Final = _Reading(
+    ModelLoginFailed,
+    "The endpoint does not allow this (403): {said}",
+    "Check what the account and its API key may use: model, project, region",
+)
+_UNKNOWN: Final = _Reading(
+    ModelNotFound,
+    "The endpoint knows no model '{model}', or nothing is at its base URL: {said}",
+    "Choose a model from the list in the node that connects the model; a base URL often ends in /v1",
+)
+_ELSEWHERE: Final = _Reading(
+    ModelNotFound,
+    "The endpoint is elsewhere ({status})",
+    "Enter the base URL as the provider's documentation gives it; requests with a key are not sent on to"
+    " another address",
+)
+_NO_TOOLS: Final = _refused(
+    "Choose a model that can call tools; a server of your own may have to be told to let it (vLLM:"
+    " --enable-auto-tool-choice and --tool-call-parser, llama.cpp: --jinja)"
+)
+_MANY_TOOLS: Final = _refused(
+    "Hand out fewer tools (Include in the MCP Tool Provider), or lower 'Tokens for tools', so that the model"
+    " searches for those that it needs"
+)
+_OTHERWISE: Final = _refused(
     "The endpoint's own words say what it objects to; the usual causes are a model without tools, a setting"
-    " that the model does not know (temperature, token limit), and a tool's schema",
+    " that the model does not know (temperature, token limit), and a tool's schema"
+)
+_ANY: Final = frozenset((None, *range(200, 600)))
+_SERVER: Final = frozenset(range(500, 600))
+#: The first whose statuses and words (of code and message) fit decides. None is an error that came with
+#: status 200, and whose code is no status.
+_READINGS: Final[tuple[tuple[Set[int | None], str, _Reading], ...]] = (
+    (_ANY, "content_filter|content_policy_violation|content management policy|input was flagged", _FILTERED),
+    ({402}, "", _USED_UP),
+    # OpenAI says 429 and Anthropic 400 for an empty account, where waiting does not help.
+    (
+        {None, 400, 403, 429},
+        "insufficient_quota|billing_hard_limit_reached|credit balance"
+        "|insufficient (?:balance|credits?|funds)",
+        _USED_UP,
+    ),
+    # OpenAI's, for a request that is larger than the limit of a minute: no wait makes it fit.
+    ({429}, r"request too large(?!.*(?:\bused\b|(?:try again|retry) (?:in|after)))", _TOO_LONG),
+    ({429}, "", _LIMITED),
+    # Gateways pass a throttle on with another status.
+    (
+        {None, 400, *_SERVER},
+        r"throttl|too many requests|please wait|rate[ _-]?limit|overloaded"
+        r"|(?:try again|retry) (?:in|after) \d",
+        _LIMITED,
+    ),
+    ({413}, "", _TOO_LONG),
+    (
+        {None, 400, 422, 500},
+        r"context[ _]?(?:length|window|size)|maximum (?:context|prompt)|too many (?:input )?tokens"
+        r"|(?:prompt|input) is too long|input tokens exceed|request too large|model token limit"
+        r"|reduce the length of the messages|range of input length|inputs` (?:tokens|must have less)"
+        r"|exceeds? the (?:model's )?(?:maximum|max|available) (?:number of )?(?:context|tokens|input)"
+        r"|(?:input|prompt) (?:token count|length)\b.{0,40}?(?:exceed|only supports)|number of input tokens"
+        r"|prompt exceeds|context limit|maximum model length",
+        _TOO_LONG,
+    ),
+    (_ANY, "tool_use_failed", _BROKEN_CALL),  # Groq's
+    # Google's and xAI's
+    ({400}, "(?:incorrect|invalid) api key|api key (?:is )?(?:not valid|expired)", _WRONG_KEY),
+    (
+        {400, 404, 422, 500, 501},
+        r"(?:not|found that) support (?:tools|tool|function)|tool[ _]choice requires"
+        r"|tools? (?:use|calling|calls?) (?:is|are) not|enable-auto-tool-choice|tools param requires",
+        _NO_TOOLS,
+    ),
+    ({400, 422}, r"tools'?:? (?:array|list)?.{0,20}(?:too long|too many)|too many tools", _MANY_TOOLS),
+    ({401}, "", _WRONG_KEY),
+    ({403}, "", _NOT_ALLOWED),
+    ({404}, "", _UNKNOWN),
+    ({None, 500, 501}, "", _TROUBLE),
+    ({408, 409, 425, *_SERVER}, "", _TROUBLE._replace(passes=True)),
+    (set(range(300, 400)), "", _ELSEWHERE),
 )
 #: What servers such as llama.cpp refuse with 500, and OpenRouter with 404.
-_REFUSED_AS_TROUBLE: Final = frozenset(
-    (
-        *(Construct.STREAM, Construct.CALL_IDS, Construct.IMAGES, Construct.SYSTEM, Construct.ROLES),
-        Construct.TOOL_CHOICE,
-    )
-)
+_REFUSED_AS_TROUBLE: Final = {
+    *(Construct.STREAM, Construct.CALL_IDS, Construct.IMAGES, Construct.SYSTEM, Construct.ROLES),
+    Construct.TOOL_CHOICE,
+}
 
 
 def status_error(
@@ -488,25 +457,24 @@ def status_error(
 ) -> ModelError:
     """The error for what an endpoint answered: status, words, and the seconds that it asks to wait."""
     text = f"{code} {said}"
-    reading = next(
-        (
-            reading
-            for reading in _READINGS
-            if (reading.statuses is None or status in reading.statuses)
-            and (reading.words is None or reading.words.search(text))
-        ),
-        _OTHERWISE,
+    fitting = (
+        reading
+        for statuses, words, reading in _READINGS
+        if status in statuses and re.search(words, text, re.IGNORECASE)
     )
-    asks_again = reading.words is None and status in {404, 500}
-    if asks_again and any(r.search(said) for r, construct in REFUSALS if construct in _REFUSED_AS_TROUBLE):
+    reading = next(fitting, _OTHERWISE)
+    cannot_succeed = (words.search(said) for words, construct in REFUSALS if construct in _REFUSED_AS_TROUBLE)
+    if reading in (_UNKNOWN, _TROUBLE) and any(cannot_succeed):
         reading = _OTHERWISE
     what = reading.what.format(status=status or "no status", said=said, model=model)
-    if wait and issubclass(reading.error, ModelBusy):
-        what += f"; it asks to wait {wait:,.0f} s" if wait >= 1 else ""
+    if reading.error is not ModelBusy:
+        wait = None
+    if wait and wait >= 1:
+        what += f"; it asks to wait {wait:,.0f} s"
     error = reading.error(
         what,
         status=status,
-        retry_after=wait if issubclass(reading.error, ModelBusy) else None,
+        retry_after=wait,
         tries=reading.tries,
         said=said,
         server=server,
@@ -519,7 +487,7 @@ def status_error(
 
 def too_long(said: str) -> ContextTooLong:
     """The error for a conversation that does not fit, with the reason."""
-    return ContextTooLong(_TOO_LONG.format(said=said), fix=_SHORTEN)
+    return ContextTooLong(_TOO_LONG.what.format(said=said), fix=_TOO_LONG.fix)
 
 
 def not_sent(cause: Exception, server: str | None, secrets: Iterable[str]) -> Exception:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, cast, get_args
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import httpx
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage, convert_to_openai_messages
@@ -11,7 +11,6 @@ from ...types.errors import MCPError
 from ...types.texts import compact_json
 from .agent_model import AgentModel
 from .answer_form import read_answer, read_refusal
-from .chat_model import TokenLimitField
 from .model_errors import AnsweredError, Construct, not_sent
 from .written_calls import GIVEN_BACK, read_calls
 
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
 
 
 _REASONING_FIELDS: Final = ("reasoning_content", "reasoning", "reasoning_details", "thinking_blocks")
+_OTHER_FIELD: Final = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
 _ONLY_CALLS: Final = "(calls)"
 _READ_BY_MODELS: Final = frozenset({"text", "image_url", "refusal"})
 
@@ -72,11 +72,9 @@ class EndpointModel(AgentModel):
         # Last, as a person's own fields count more than ours.
         return body | dict(settings.more or {})
 
-    def _limit_field(self) -> TokenLimitField:
+    def _limit_field(self) -> str:
         chosen = self.settings.token_limit_field
-        if Construct.LIMIT_FIELD not in self.refused:
-            return chosen
-        return next(field for field in get_args(TokenLimitField) if field != chosen)
+        return _OTHER_FIELD[chosen] if Construct.LIMIT_FIELD in self.refused else chosen
 
 
 def _sent_messages(messages: Sequence[BaseMessage], refused: Set[Construct]) -> list[dict[str, Any]]:
