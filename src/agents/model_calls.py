@@ -165,6 +165,7 @@ class ModelCalls:
             await self._until_allowed(iteration)
             attempt += 1
             offered = replace(offer, tools=self._tools.fit(offer.tools))
+            known = frozenset(self._model.refused)
             try:
                 message = await self._once(self._messages.fit(messages), offered, iteration)
                 # Also of an answer that is not used: it is paid for.
@@ -187,7 +188,7 @@ class ModelCalls:
                 tool_changes += adapted is not None
             # What an endpoint says is often about several parts: one change at a time, the least harmful
             # one first.
-            adapted = adapted or self._change(problem, messages, offered)
+            adapted = adapted or self._change(problem, messages, offered, known)
             if adapted is None and others and isinstance(problem, ModelRequestRefused):
                 self._tools.refused_ways.add(offer.change)
                 offer = others.pop(0)
@@ -229,19 +230,28 @@ class ModelCalls:
     def _free_choice(self) -> Literal["auto"] | None:
         return None if Construct.TOOL_CHOICE in self._model.refused else "auto"
 
-    def _change(self, problem: ModelError, messages: Sequence[BaseMessage], offer: _ToolOffer) -> str | None:
+    def _change(
+        self,
+        problem: ModelError,
+        messages: Sequence[BaseMessage],
+        offer: _ToolOffer,
+        known: Set[Construct],
+    ) -> str | None:
         """Changes what the endpoint refused for the next request; returns the change in words.
 
-        Returns None if no change may help.
+        What was `known` to be refused was not sent. Returns None if no change may help.
         """
-        refused = problem.refused if isinstance(problem, ModelRequestRefused | ContextTooLong) else []
         if isinstance(problem, ContextTooLong):
-            lowered = Construct.LARGE_LIMIT in refused and self._lower_limit(problem.said)
-            return Construct.LARGE_LIMIT.value if lowered else self._messages.leave_out(messages)
-        for construct in refused:
-            if construct in self._model.refused:
+            if Construct.LARGE_LIMIT in problem.refused and self._lower_limit(problem.said):
+                return Construct.LARGE_LIMIT.value
+            return self._messages.leave_out(messages, problem)
+        for construct in problem.refused if isinstance(problem, ModelRequestRefused) else ():
+            if construct in known:
                 continue
             match construct:
+                # Another prompt has learned it since this request was sent.
+                case _ if construct in self._model.refused:
+                    changed = True
                 case Construct.STREAM:
                     changed = not self._stream_changed
                     self._stream, self._stream_changed = self._stream != changed, True
@@ -458,8 +468,13 @@ class MessageFitting:
         ] = None
         return True
 
-    def leave_out(self, messages: Sequence[BaseMessage]) -> str | None:
+    def leave_out(self, messages: Sequence[BaseMessage], problem: ContextTooLong) -> str | None:
         """Leaves out some of a conversation that is too long; returns the change in words."""
+        # Of a request with too many bytes, images are the most.
+        if problem.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE and self.leave_out_image(
+            messages, problem.said
+        ):
+            return Construct.ONE_IMAGE.value
         left_out = self._leave_out_oldest(messages)
         if left_out:
             self.notes[
@@ -467,8 +482,7 @@ class MessageFitting:
                 " out of what was sent"
             ] = None
             return f"sent again without {left_out} tool results"
-        is_smaller = self.leave_out_image(messages, "the request was too large")
-        return Construct.ONE_IMAGE.value if is_smaller else None
+        return None
 
     def _leave_out_oldest(self, messages: Sequence[BaseMessage]) -> int:
         """Leaves out the older half of the long tool results; the newest stays, as the model needs it."""
