@@ -117,6 +117,8 @@ class Ending(StrEnum):
 
     ANSWER = "answer"
     """The model answered without asking for a tool."""
+    CUT_OFF = "cut off"
+    """The model answered, and its answer was cut off at the token limit."""
     LIMIT = "iteration limit"
     """A limit was reached, and the model was asked for a final answer without tools."""
     STOPPED = "stopped"
@@ -210,7 +212,7 @@ class AgentOptions:
             fifth of them, and at most a minute, is kept for a final answer: no tool runs on into it.
         parallel_calls: The largest number of tools that run at the same time.
         longest_wait: The most seconds to wait before a request is sent again, also if the endpoint asks for
-            more.
+            more. Once so long was waited in all, it is not sent again.
         stream: Whether the model's text is sent as `TextDelta` events while the model writes.
         images: Whether the model gets the images that tools return.
     """

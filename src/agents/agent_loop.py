@@ -245,8 +245,9 @@ class _AgentLoop:
                 return Ending.REFUSED, error.sentence
             if not calls:
                 ending, text = self._final(message)
-                if ending is Ending.ANSWER:
-                    text = await self._in_form(message, iteration, 0 if tried is None else 1)
+                if ending is not Ending.REFUSED and self._options.answer_schema is not None:
+                    # One that was cut off does not fit, and is asked for again.
+                    return Ending.ANSWER, await self._in_form(message, iteration, 0 if tried is None else 1)
                 return ending, text
             # Checked with the calls at hand and before any is made: their message is answered all the same.
             reached = self._limit_reached(iteration)
@@ -336,8 +337,8 @@ class _AgentLoop:
     def _estimate(self, messages: Sequence[BaseMessage], message: AIMessage) -> TokenUsage:
         if not self._meter.estimated.input:
             self._notes.append(
-                "The model's endpoint does not say how many tokens it read and wrote, so the budget was kept"
-                " by an estimate, four characters a token"
+                "The model's endpoint does not say how many tokens it read and wrote, so the budget does not"
+                " hold: it was kept by an estimate, four characters a token"
             )
         return estimated_usage(messages, self._toolbox.definitions(), message)
 
@@ -345,18 +346,22 @@ class _AgentLoop:
         refusal = refusal_of(message)
         if refusal is not None:
             return Ending.REFUSED, refusal
-        if finish_reason(message) == "length":
-            self._notes.append(
-                "The answer was cut off at the model's token limit; raise it in the node that connects the"
-                " model"
-            )
         if self._toolbox.definitions() and called_in_text(message):
             self._notes.append(
                 "The model wrote a tool call as text, so nothing was called: the endpoint does not read this"
                 " model's tool calls. Choose another model, or have the server parse them (vLLM:"
                 " --enable-auto-tool-choice and --tool-call-parser, llama.cpp: --jinja)"
             )
-        return Ending.ANSWER, answer_of(message)
+        return Ending.CUT_OFF if self._is_cut_off(message) else Ending.ANSWER, answer_of(message)
+
+    def _is_cut_off(self, message: AIMessage) -> bool:
+        is_cut_off = finish_reason(message) == "length"
+        if is_cut_off:
+            self._notes.append(
+                "The answer was cut off at the model's token limit; raise the token limit in the node that"
+                " connects the model"
+            )
+        return is_cut_off
 
     async def _in_form(self, message: AIMessage, iteration: int, tried: int) -> str:
         """The final answer, asked for again until it has the form that it must have.
@@ -413,6 +418,7 @@ class _AgentLoop:
         prompt = HumanMessage(content=self._options.limit_prompt)
         tried = None if self._options.answer_schema is None else 0
         message, _ = await self._turn([*self._conversation, prompt], iteration + 1, final=True, tried=tried)
+        self._is_cut_off(message)
         return Ending.LIMIT, await self._in_form(message, iteration + 1, 1)
 
     async def _run_tools(self, message: AIMessage, requests: Sequence[ToolRequest]) -> ToolReply | None:
@@ -492,13 +498,13 @@ def _cut_off(requests: Sequence[ToolRequest]) -> list[ToolRequest]:
 def _with_refusal_as_text(message: AIMessage) -> AIMessage:
     """Puts a refusal into the content, as endpoints reject assistant messages without content."""
     refusal = refusal_of(message)
-    if refusal is None or text_of(message):
+    if refusal is None or answer_of(message):
         return message
     return message.model_copy(update={"content": refusal})
 
 
 def _without_calls(message: AIMessage) -> AIMessage:
-    text = text_of(message)
+    text = answer_of(message)
     if not text:
         raise IterationLimit(
             "The model asked for tools even when it was asked for a final answer without them",

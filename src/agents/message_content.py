@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import base64
 import binascii
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final, cast
+
+from .model.written_calls import UNREADABLE_AT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,19 +35,19 @@ def blocks_of(message: BaseMessage) -> list[dict[str, Any]]:
 
 
 def calls_of(message: AIMessage) -> list[dict[str, Any]]:
-    """Lists the tool calls of a model's message as ``id``, ``name`` and ``arguments``.
+    """Lists the tool calls of a model's message in its order, as ``id``, ``name`` and ``arguments``.
 
     The arguments are a dict, or a text if they could not be read.
     """
-    good = [
+    calls: list[dict[str, Any]] = [
         {"id": call["id"] or "", "name": call["name"], "arguments": call["args"]}
         for call in message.tool_calls
     ]
-    bad = [
-        {"id": call["id"] or "", "name": call["name"] or "", "arguments": call["args"] or ""}
-        for call in message.invalid_tool_calls
-    ]
-    return good + bad
+    known = cast("list[int]", message.additional_kwargs.get(UNREADABLE_AT) or [])
+    for call, position in zip_longest(message.invalid_tool_calls, known[: len(message.invalid_tool_calls)]):
+        unread = {"id": call["id"] or "", "name": call["name"] or "", "arguments": call["args"] or ""}
+        calls.insert(len(calls) if position is None else position, unread)
+    return calls
 
 
 def text_of(message: BaseMessage) -> str:

@@ -1,8 +1,8 @@
 """Requests one turn from a model, and adapts and retries requests that fail.
 
 Requests have no side effects, so they are sent again as often as the kind of failure allows. If an endpoint
-objects to a part of a request, that part is changed for the next attempt: the messages (`MessageFitting`),
-the definitions of the tools (see `model.tool_fitting`), or whether it streams.
+objects to a part of a request (`Construct`), that part is changed for the next attempt: the messages
+(`MessageFitting`), the definitions of the tools (see `model.tool_fitting`), or a field.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from langchain_core.messages import (
     merge_message_runs,
 )
 
+from ..client.protocol.tools import format_size
 from ..client.validation.argument_schemas import properties_in
 from .agent_events import ModelRetried, TextDelta, TokenUsage
 from .message_content import blocks_of, text_of
@@ -33,8 +34,10 @@ from .model.agent_model import ModelRequest
 from .model.form_of_calls import read as read_reply
 from .model.form_of_calls import response_format, told
 from .model.model_errors import (
+    Construct,
     ContextTooLong,
     ModelAnswerInvalid,
+    ModelBusy,
     ModelError,
     ModelRequestRefused,
     all_said,
@@ -42,16 +45,17 @@ from .model.model_errors import (
     model_error,
 )
 from .model.written_calls import GIVEN_BACK
-from .model_messages import count_words, finish_reason, require_content, usage_of
+from .model_messages import answer_of, count_words, finish_reason, require_content, usage_of
 
 if TYPE_CHECKING:
+    from collections.abc import Set
+
     from .agent_events import AgentEvent
     from .answer_schema import AnswerSchema
     from .model.agent_model import AgentModel
     from .model.model_errors import ModelError
 
 
-_LONGEST_UNASKED_WAIT: Final = 60.0
 _FIRST_WAIT: Final = 0.5
 _LEFT_OUT: Final = "[This result was left out to save space. Call the tool again if you need it.]"
 _WORTH_LEAVING_OUT: Final = 4 * len(_LEFT_OUT)
@@ -59,6 +63,20 @@ _LESS: Final = "sent again with fewer tools or shorter results"
 _FEWEST_READ: Final = 500
 _IMAGES: Final = frozenset({"image", "image_url"})
 _ANSWER_LIMIT: Final = re.compile(r"(?:output|completion) tokens|in the completion", re.IGNORECASE)
+_GO_ON: Final = "Go on."
+#: What other runs with the model may do again.
+_OF_ONE_RUN: Final = frozenset({Construct.STREAM, Construct.LARGE_LIMIT, Construct.ONE_IMAGE})
+_LEAST_LIMIT: Final = 64
+_MOST_DOUBLINGS: Final = 7
+_CONTEXT_SIZE: Final = re.compile(
+    r"(?:(?:context (?:length|window|size|limit)|model length)\D{0,20}|> )(\d+)", re.IGNORECASE
+)
+_TOKENS_READ: Final = re.compile(
+    r"(\d+) (?:input|prompt) tokens|(\d+) (?:in|of|from) the (?:messages|prompt|input)|(\d+) \+ \d+ >",
+    re.IGNORECASE,
+)
+
+_ImageKey = tuple[str, int]  # the call's id, and the position among the blocks of its result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,17 +143,19 @@ class ModelCalls:
         self._listener_failed: Exception | None = None
         self._stream = stream
         self._stream_changed = False  # True once `_stream` was changed after an error
+        self._token_limit = model.settings.token_limit
         self._seconds_left = seconds_left
         self._longest_wait = longest_wait
-        self._messages = MessageFitting(images=images)
+        self._waited = 0.0  # seconds, in the present turn
+        self._messages = MessageFitting(model.refused, images=images)
         self._tools = model.fitting
-        self._tool_notes: dict[str, None] = {}
+        self._notes: dict[str, None] = {}
         self._no_tools: ModelError | None = None  # why tools are called in the form of an answer
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Remarks for the user: what the model was not told."""
-        return (*self._tool_notes, *self._messages.notes)
+        return (*self._notes, *self._messages.notes)
 
     async def ask(
         self,
@@ -155,6 +175,7 @@ class ModelCalls:
         all attempts failed.
         """
         usage = TokenUsage()
+        self._waited = 0.0
         attempt = 0
         failures: Counter[type[ModelError]] = Counter()  # each kind has its own number of tries
         offers = _tool_offers(tools, messages, final=final)
@@ -166,6 +187,7 @@ class ModelCalls:
             await self._until_allowed(iteration)
             attempt += 1
             offered = replace(offer, tools=self._tools.fit(offer.tools))
+            known = frozenset(self._model.refused)
             try:
                 sent = self._messages.fit(messages)
                 message = await self._once(sent, offered, iteration)
@@ -175,6 +197,8 @@ class ModelCalls:
                 if await self._drops_tools(message, sent, offered.tools, iteration):
                     continue
                 require_content(message)
+                self._messages.accepted(messages)
+                self._check_limit(message)
                 if not others or not _ignores_choice(message, offer):
                     message = self._tools.called(message, offer.tools)
                     return Turn(message=message, usage=usage, attempts=attempt)
@@ -194,7 +218,7 @@ class ModelCalls:
             adapted = self._fit_tools(problem, said, offer.tools, offered.tools)
             # What an endpoint says is often about several parts: one change at a time, the least harmful
             # one first.
-            adapted = adapted or self._messages.learn(problem, messages) or self._change_streaming(problem)
+            adapted = adapted or self._change(problem, messages, offered, known)
             if adapted is None and others and isinstance(problem, ModelRequestRefused):
                 self._tools.refused_ways.add(offer.change)
                 offer = others.pop(0)
@@ -215,8 +239,10 @@ class ModelCalls:
             ModelRequest(
                 messages=messages,
                 tools=offer.tools,
-                tool_choice=offer.choice,
+                # Not left out, as some servers then let the model call none.
+                tool_choice=offer.choice or self._free_choice(),
                 response_format=offer.form,
+                token_limit=self._token_limit,
                 on_text=tell if self._stream else None,
             )
         )
@@ -262,7 +288,7 @@ class ModelCalls:
         self._tools.reads_tools = knows is not False
         if knows is False:
             dropped = self._tools.drop()
-            self._tool_notes[dropped] = None
+            self._notes[dropped] = None
             self._emit(ModelRetried(iteration=iteration, reason=dropped, wait=0.0))
         return knows is False
 
@@ -295,18 +321,83 @@ class ModelCalls:
         read, words = usage_of(message).input, sum(count_words(text_of(part)) for part in sent)
         # Fewer are counts of something else: what was not in a cache, or nothing at all.
         if _FEWEST_READ <= read < words:
-            self._tool_notes[
+            self._notes[
                 "The endpoint cut the conversation: it read fewer tokens than there were words, so the model"
                 " does not know all of it. Raise its context at its server (Ollama: num_ctx), or lower"
                 " what goes into it"
             ] = None
 
-    def _change_streaming(self, problem: ModelError) -> str | None:
-        is_about = isinstance(problem, ModelRequestRefused) and problem.about_streaming
-        if self._stream_changed or not is_about:
-            return None
-        self._stream, self._stream_changed = not self._stream, True
-        return "sent again as a stream" if self._stream else "sent again without streaming"
+    def _free_choice(self) -> Literal["auto"] | None:
+        return None if Construct.TOOL_CHOICE in self._model.refused else "auto"
+
+    def _change(
+        self,
+        problem: ModelError,
+        messages: Sequence[BaseMessage],
+        offer: _ToolOffer,
+        known: Set[Construct],
+    ) -> str | None:
+        """Changes what the endpoint refused for the next request; returns the change in words.
+
+        What was `known` to be refused was not sent. Returns None if no change may help.
+        """
+        if isinstance(problem, ContextTooLong):
+            if Construct.LARGE_LIMIT in problem.refused and self._lower_limit(problem.said):
+                return Construct.LARGE_LIMIT.value
+            return self._messages.leave_out(messages, problem)
+        for construct in problem.refused if isinstance(problem, ModelRequestRefused) else ():
+            if construct in known:
+                continue
+            match construct:
+                # Another prompt has learned it since this request was sent.
+                case _ if construct in self._model.refused:
+                    changed = True
+                case Construct.STREAM:
+                    changed = not self._stream_changed
+                    self._stream, self._stream_changed = self._stream != changed, True
+                case Construct.LARGE_LIMIT:
+                    changed = self._lower_limit(problem.said)
+                case Construct.ONE_IMAGE:
+                    changed = self._messages.leave_out_image(messages, problem.said)
+                case Construct.TOOL_CHOICE:
+                    changed = bool(offer.tools) and offer.choice is None
+                case Construct.LIMIT_FIELD:
+                    changed = self._token_limit is not None
+                case _:
+                    changed = self._messages.has(construct, messages)
+            if changed:
+                if construct not in _OF_ONE_RUN:
+                    self._model.refused.add(construct)
+                return construct.value
+        return None
+
+    def _check_limit(self, message: AIMessage) -> None:
+        """Gives the limit by its other name from now on if an answer went beyond it."""
+        limit = self._token_limit
+        if limit is None or usage_of(message).output <= limit or Construct.LIMIT_FIELD in self._model.refused:
+            return
+        self._model.refused.add(Construct.LIMIT_FIELD)
+        self._notes[
+            f"The endpoint did not keep to the token limit of {limit:,}; from now on it is given by its other"
+            " name"
+        ] = None
+
+    def _lower_limit(self, said: str) -> bool:
+        """Lowers the token limit to what fits beside the conversation, by the endpoint's own numbers."""
+        limit, own = self._token_limit, self._model.settings.token_limit
+        if limit is None or own is None:
+            return False
+        context, read = (pattern.search(said) for pattern in (_CONTEXT_SIZE, _TOKENS_READ))
+        fits = int(context[1]) - int(next(filter(None, read.groups()))) if context and read else limit
+        lower = fits if 0 < fits < limit else limit // 2
+        if fits <= 0 or lower < _LEAST_LIMIT:
+            self._token_limit = own
+            return False
+        self._token_limit = lower
+        self._notes[
+            f"The token limit of {own:,} was too high for the endpoint, so a lower one was sent: {said}"
+        ] = None
+        return True
 
     def _fit_tools(
         self,
@@ -321,7 +412,7 @@ class ModelCalls:
         changed = self._tools.learn(said or problem.what, tools, offered)
         if changed is None:
             return None
-        self._tool_notes[changed] = None
+        self._notes[changed] = None
         if self._tools.in_form:
             self._no_tools = problem
         return "sent again with tools in another form"
@@ -330,12 +421,16 @@ class ModelCalls:
         """Waits before the next attempt; raises the problem if no attempt is left."""
         if isinstance(problem, ModelRequestRefused) and self._no_tools is not None:
             raise self._no_tools
-        if failures[type(problem)] >= problem.tries:
+        passes = isinstance(problem, ModelBusy) and problem.passes
+        if self._waited >= self._longest_wait if passes else failures[type(problem)] >= problem.tries:
             raise problem
-        wait = problem.retry_after
-        if wait is None:
-            wait = min(_LONGEST_UNASKED_WAIT, _FIRST_WAIT * 2 ** (failures.total() - 1))
-            wait *= random.uniform(0.75, 1.25)  # noqa: S311 - jitter
+        backoff = _FIRST_WAIT * 2 ** min(failures.total() - 1, _MOST_DOUBLINGS)
+        backoff *= random.uniform(0.75, 1.25)  # noqa: S311 - jitter
+        left = self._longest_wait - (self._waited if passes else 0.0)
+        wait = problem.retry_after or 0.0
+        # A time that did not help, or none at all, would use up all tries in a moment.
+        if not wait or failures.total() > 1:
+            wait = max(min(backoff, left), wait)
         # The endpoint is well; the next answer is another roll of the dice.
         if isinstance(problem, ModelAnswerInvalid):
             wait = 0.0
@@ -343,19 +438,19 @@ class ModelCalls:
         if problem.status == HTTPStatus.TOO_MANY_REQUESTS:
             self._model.throttle.hold(wait, problem)  # `ask` waits for it, and so do all other prompts
             return
+        await self._sleep(wait, problem, iteration)
+
+    async def _sleep(self, wait: float, problem: ModelError, iteration: int) -> None:
         if wait > min(self._longest_wait, self._seconds_left()):
-            raise problem
+            raise problem.at()
         self._emit(ModelRetried(iteration=iteration, reason=problem.what, wait=wait))
         await asyncio.sleep(wait)
+        self._waited += wait
 
     async def _until_allowed(self, iteration: int) -> None:
         """Waits as long as the endpoint asked any prompt to wait; raises its answer if that is too long."""
         while held := self._model.throttle.held():
-            wait, problem = held
-            if wait > min(self._longest_wait, self._seconds_left()):
-                raise problem.at()
-            self._emit(ModelRetried(iteration=iteration, reason=problem.what, wait=wait))
-            await asyncio.sleep(wait)
+            await self._sleep(*held, iteration)
 
 
 def _tool_offers(
@@ -404,27 +499,26 @@ def _minimal_definition(name: str) -> dict[str, Any]:
 
 
 def _ignores_choice(message: AIMessage, offer: _ToolOffer) -> bool:
-    return offer.choice == "none" and bool(message.tool_calls) and not text_of(message)
+    return offer.choice == "none" and bool(message.tool_calls) and not answer_of(message)
 
 
 class MessageFitting:
     """Adapts the messages of a run to what its endpoint refused so far; the history itself stays unchanged.
 
     Images of tools, which endpoints accept from users only, are always moved to a message of the user. What
-    only some endpoints refuse is changed after the refusal: the oldest tool results or the model's thoughts
-    are left out, images become a note, ids of calls are replaced, roles are put in turn.
+    only some endpoints refuse is changed after the refusal: `refused` is what the endpoint refused of any
+    run; the oldest tool results and single images are left out of one.
 
     Attributes:
         notes: Remarks for the user: what the model was not told.
     """
 
-    def __init__(self, *, images: bool = True) -> None:
+    def __init__(self, refused: set[Construct] | None = None, *, images: bool = True) -> None:
+        self._refused: set[Construct] = set() if refused is None else refused
         self._images = images
         self._left_out: set[str] = set()  # ids of calls whose results are no longer sent
-        self._plain_ids = False
-        self._in_turn = False  # True once roles are sent in turn
-        self._system = True  # False once the system message is sent as the user's
-        self._thoughts = True  # False once the model's thoughts are no longer sent back
+        self._images_left_out: set[_ImageKey] = set()
+        self._images_accepted: set[_ImageKey] = set()
         self.notes: dict[str, None] = {}
 
     def fit(self, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
@@ -435,46 +529,70 @@ class MessageFitting:
                 else message
                 for message in messages
             ]
-        sent = _with_images_moved(messages, images=self._images)
-        if not self._thoughts:
-            sent = [_without_thoughts(message) for message in sent]
-        if self._in_turn:
-            sent = _roles_in_turn(sent, system=self._system)
-        return [_with_plain_ids(message) for message in sent] if self._plain_ids else sent
-
-    def learn(self, problem: ModelError, messages: Sequence[BaseMessage]) -> str | None:
-        """Learns from an error what to change in the next request; returns the change in words.
-
-        `messages` is the history before `fit`. Returns None if no change may help.
-        """
-        if isinstance(problem, ContextTooLong):
-            left_out = self._leave_out_oldest(messages)
-            if left_out:
-                self.notes[
-                    "The conversation did not fit into the model's context, so its oldest tool results were"
-                    " left out of what was sent"
-                ] = None
-                return f"sent again without {left_out} tool results"
-        if problem.about_call_ids and not self._plain_ids:
-            self._plain_ids = True
-            return "sent again with other ids of the tool calls"
-        if not isinstance(problem, ModelRequestRefused):
-            return None
-        if problem.about_images and self._images and _has_images(messages):
-            self._images = False
+        images = self._images and Construct.IMAGES not in self._refused
+        if self._images and not images and _images_of(messages):
             self.notes[
                 "The model takes no images, so those that tools returned were left out of what was sent"
             ] = None
-            return "sent again without images"
-        if problem.about_thoughts and self._thoughts and any(map(_has_thoughts, messages)):
-            self._thoughts = False
-            return "sent again without the model's thoughts"
-        if problem.about_system_message and self._system:
-            self._system, self._in_turn = False, True
-            return "sent again with the system message as the user's"
-        if problem.about_roles and not self._in_turn:
-            self._in_turn = True
-            return "sent again with the roles in turn"
+        sent = _with_images_moved(messages, images=images, left_out=self._images_left_out)
+        # Endpoints refuse a conversation that ends with the model, or take it for a text to continue.
+        if sent and isinstance(sent[-1], AIMessage):
+            sent.append(HumanMessage(_GO_ON))
+        if Construct.THOUGHTS in self._refused:
+            sent = [_without_thoughts(message) for message in sent]
+        if not self._refused.isdisjoint((Construct.ROLES, Construct.SYSTEM)):
+            sent = _roles_in_turn(sent, system=Construct.SYSTEM not in self._refused)
+        return [_with_plain_ids(m) for m in sent] if Construct.CALL_IDS in self._refused else sent
+
+    def has(self, construct: Construct, messages: Sequence[BaseMessage]) -> bool:
+        """Whether the messages, before `fit`, have what an endpoint refused."""
+        match construct:
+            case Construct.IMAGES:
+                return self._images and bool(_images_of(messages))
+            case Construct.THOUGHTS:
+                return any(map(_has_thoughts, messages))
+            case Construct.TEXT_BESIDE_CALLS:
+                return any(text_of(message) for message in _with_calls(messages))
+            case Construct.NULL_BESIDE_CALLS | Construct.EMPTY_BESIDE_CALLS:
+                no_text = Construct.TEXT_BESIDE_CALLS in self._refused
+                return any(no_text or not text_of(message) for message in _with_calls(messages))
+            case _:
+                return True
+
+    def accepted(self, messages: Sequence[BaseMessage]) -> None:
+        """The endpoint has taken these messages, so none of their images is at fault later on."""
+        self._images_accepted |= _images_of(messages).keys()
+
+    def leave_out_image(self, messages: Sequence[BaseMessage], said: str) -> bool:
+        """Leaves out one image that an endpoint refused: the largest of those that it has not taken yet."""
+        if not self._images:
+            return False
+        shown = {k: size for k, size in _images_of(messages).items() if k not in self._images_left_out}
+        sizes = {k: size for k, size in shown.items() if k not in self._images_accepted} or shown
+        if not sizes:
+            return False
+        key = max(sizes, key=lambda key: sizes[key])
+        self._images_left_out.add(key)
+        self.notes[
+            f"The endpoint refused an image of {format_size(sizes[key] * 3 // 4)}, which was left out of what"
+            f" was sent: {said}"
+        ] = None
+        return True
+
+    def leave_out(self, messages: Sequence[BaseMessage], problem: ContextTooLong) -> str | None:
+        """Leaves out some of a conversation that is too long; returns the change in words."""
+        # Of a request with too many bytes, images are the most.
+        if problem.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE and self.leave_out_image(
+            messages, problem.said
+        ):
+            return Construct.ONE_IMAGE.value
+        left_out = self._leave_out_oldest(messages)
+        if left_out:
+            self.notes[
+                "The conversation did not fit into the model's context, so its oldest tool results were left"
+                " out of what was sent"
+            ] = None
+            return f"sent again without {left_out} tool results"
         return None
 
     def _leave_out_oldest(self, messages: Sequence[BaseMessage]) -> int:
@@ -491,7 +609,13 @@ class MessageFitting:
         return len(chosen)
 
 
-def _with_images_moved(messages: Sequence[BaseMessage], *, images: bool) -> list[BaseMessage]:
+def _with_calls(messages: Sequence[BaseMessage]) -> list[AIMessage]:
+    return [message for message in messages if isinstance(message, AIMessage) and message.tool_calls]
+
+
+def _with_images_moved(
+    messages: Sequence[BaseMessage], *, images: bool, left_out: Set[_ImageKey]
+) -> list[BaseMessage]:
     """Moves the images of tools to a message of the user, the only place for them, or leaves them out."""
     sent: list[BaseMessage] = []
     image_content: list[Any] = []
@@ -506,9 +630,11 @@ def _with_images_moved(messages: Sequence[BaseMessage], *, images: bool) -> list
             sent.append(message)
             continue
         texts: list[str] = []
-        for block in blocks_of(message):
+        for number, block in enumerate(blocks_of(message)):
             if block.get("type") not in _IMAGES:
                 texts.append(str(block.get("text", "")))
+            elif images and (message.tool_call_id, number) in left_out:
+                texts.append("[an image, left out because the endpoint refused it]")
             elif images:
                 if not image_content:
                     image_content.append(
@@ -539,13 +665,15 @@ def _roles_in_turn(messages: Sequence[BaseMessage], *, system: bool) -> list[Bas
     return merge_message_runs(turns, chunk_separator="\n\n")
 
 
-def _has_images(messages: Sequence[BaseMessage]) -> bool:
-    return any(
-        block.get("type") in _IMAGES
+def _images_of(messages: Sequence[BaseMessage]) -> dict[_ImageKey, int]:
+    """The images of tools' results, with their size in a request, in characters."""
+    return {
+        (message.tool_call_id, number): len(str(block))
         for message in messages
         if isinstance(message, ToolMessage)
-        for block in blocks_of(message)
-    )
+        for number, block in enumerate(blocks_of(message))
+        if block.get("type") in _IMAGES
+    }
 
 
 def _has_thoughts(message: BaseMessage) -> bool:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
-from ..types.texts import compact_json, shortened
+from ..types.texts import compact_json, foreign, shortened
 from .agent_events import TokenUsage
 from .message_content import ORIGIN, calls_of, text_of
 from .model.model_errors import ModelAnswerInvalid, ModelBusy, too_long
+from .model.thoughts import without_thoughts
 from .model.written_calls import GIVEN_BACK, read_arguments
 from .toolbox.replies import ToolReply, ToolRequest
 
@@ -22,12 +23,14 @@ if TYPE_CHECKING:
 
 _CONTEXT_FULL: Final = frozenset({"model_length", "model_context_window_exceeded"})  # Mistral's, Z.ai's
 _CUT_OFF: Final = frozenset({"max_tokens", "max_output_tokens"}) | _CONTEXT_FULL
+_USUAL: Final = frozenset({"", "stop"})
 _GIVEN_UP: Final = frozenset({"error", "insufficient_system_resource"})  # Mistral's, DeepSeek's
 _FILTERED: Final = frozenset(  # Google's, Anthropic's
     {"safety", "recitation", "blocklist", "prohibited_content", "spii", "refusal"}
 )
-_THOUGHTS_BEGIN: Final = re.compile(r"<(think|thinking|thought)>")
-_THOUGHTS_END: Final = re.compile(r"</(?:think|thinking)>")
+_BROKEN_CALL: Final = re.compile(  # Google's
+    r"malformed_function_call|unexpected_tool_call|function_call_filter", re.IGNORECASE
+)
 _CALL_IN_TEXT: Final = re.compile(
     r"<(?:minimax:)?tool_call>|<function(?:_call|=)|\[TOOL_CALLS\]|<\|python_tag\|>|<\|tool_calls?|<｜tool"
     r"|<\|channel\|>commentary"
@@ -66,14 +69,15 @@ def count_words(text: str) -> int:
 
 def finish_reason(message: AIMessage) -> str:
     """``stop``, ``length``, ``content_filter`` or another value of the endpoint."""
-    reason = _reported_reason(message)
+    reason = _said_reason(message).lower().partition(":")[0]
     if reason in _CUT_OFF:
         return "length"
     return "content_filter" if reason in _FILTERED else reason
 
 
-def _reported_reason(message: AIMessage) -> str:
-    return str(message.response_metadata.get("finish_reason") or "").lower().partition(":")[0]
+def _said_reason(message: AIMessage) -> str:
+    """The reason in the words of the endpoint."""
+    return str(message.response_metadata.get("finish_reason") or "")
 
 
 def refusal_of(message: AIMessage) -> str | None:
@@ -82,7 +86,8 @@ def refusal_of(message: AIMessage) -> str | None:
     if refusal:
         return str(refusal)
     if finish_reason(message) == "content_filter":
-        return text_of(message) or "The provider's content filter withheld the answer."
+        withheld = f"The provider's content filter withheld the answer ({_said_reason(message)})."
+        return answer_of(message) or withheld
     return None
 
 
@@ -92,15 +97,23 @@ def require_content(message: AIMessage) -> None:
     Raises `ModelBusy` if the endpoint gave up in the middle, `ContextTooLong` if the answer is empty because
     the conversation fills the model's context, `ModelAnswerInvalid` if it is empty for no such reason.
     """
+    said = _said_reason(message)
     if finish_reason(message) in _GIVEN_UP:
         raise ModelBusy(
-            f"The endpoint gave up in the middle of the answer ({finish_reason(message)})",
+            f"The endpoint gave up in the middle of the answer ({said})",
             fix="Try again later, or choose another model",
         )
-    calls = message.tool_calls or message.invalid_tool_calls
-    if calls or text_of(message) or refusal_of(message) is not None:
+    if message.tool_calls or message.invalid_tool_calls or refusal_of(message) is not None:
         return
-    if _reported_reason(message) in _CONTEXT_FULL:
+    if _BROKEN_CALL.search(said):  # what stands beside such a call is no answer
+        raise ModelAnswerInvalid(
+            f"The endpoint could not read the model's call ({said})",
+            fix="Try again, rephrase the prompt, or choose another model",
+            tries=3,
+        )
+    if answer_of(message):
+        return
+    if said.lower() in _CONTEXT_FULL:
         raise too_long("nothing is left for an answer")
     if finish_reason(message) == "length":
         raise ModelAnswerInvalid(
@@ -109,27 +122,28 @@ def require_content(message: AIMessage) -> None:
             " more",
             tries=1,  # the same would happen again
         )
-    raise ModelAnswerInvalid(
-        "The model's answer is empty",
-        fix="Try again, rephrase the prompt, or choose another model",
+    raise _empty(message)
+
+
+def _empty(message: AIMessage) -> ModelAnswerInvalid:
+    said = _said_reason(message)
+    what = "The model's answer is empty" + (f" (the endpoint says: {said})" if said not in _USUAL else "")
+    beside = message.additional_kwargs.get(GIVEN_BACK, {}).get("message", {})
+    field = next((name for name, value in beside.items() if isinstance(value, str)), "")
+    thoughts = text_of(message) or beside.get(field)
+    if not thoughts:
+        return ModelAnswerInvalid(what, fix="Try again, rephrase the prompt, or choose another model")
+    where = f"in its thoughts ({field})" if field else "in marks of thoughts"
+    return ModelAnswerInvalid(
+        f"{what}: all that it wrote stands {where}: {foreign(thoughts, _LONGEST_QUOTE)}",
+        fix="If that is an answer or a call, the server reads the model's output wrongly: have it use the"
+        " parsers for this model (vLLM: --reasoning-parser and --tool-call-parser), or switch thinking off",
     )
 
 
 def answer_of(message: BaseMessage) -> str:
-    """The text of a model's answer without the thoughts before it; the whole text if it is all thoughts.
-
-    Servers that do not know a model leave its thoughts in the text, as ``<think>…</think>``, sometimes
-    without the opening tag, which then belongs to the model's prompt.
-    """
-    text = text_of(message)
-    begin = _THOUGHTS_BEGIN.match(text)
-    if begin is not None:
-        return text.partition(f"</{begin[1]}>")[2].strip() or text
-    end = _THOUGHTS_END.search(text)
-    # The tag is part of what the model says, and not the end of thoughts that the template began.
-    if end is None or "<think" in text[: end.start()]:
-        return text
-    return text[end.end() :].strip() or text
+    """The text of a model's answer without its thoughts; empty if it is all thoughts."""
+    return without_thoughts(text_of(message))
 
 
 def called_in_text(message: BaseMessage) -> bool:
@@ -152,17 +166,12 @@ def settle(
     )
     # LangChain keeps the calls there once more, unparsed: endpoints would get both.
     kwargs = {k: v for k, v in message.additional_kwargs.items() if k == "refusal" and v is not None}
-    returned_fields = cast("dict[str, Any]", message.additional_kwargs.get(GIVEN_BACK) or {})
-    if returned_fields:
-        call_fields = returned_fields.get("calls", {})
-        by_id = {
-            call.id: call_fields[original["id"]]
-            for original, call in zip(raw, calls, strict=True)
-            if original["id"] in call_fields
-        }
-        kwargs[GIVEN_BACK] = {**returned_fields, "calls": by_id}
+    if returned_fields := message.additional_kwargs.get(GIVEN_BACK):
+        kwargs[GIVEN_BACK] = returned_fields
+    # Endpoints of Anthropic's models refuse blanks beside calls, which the models write.
+    content = cast("Any", message.content if text_of(message) or not calls else "")
     settled = AIMessage(
-        content=cast("Any", message.content),
+        content=content,
         additional_kwargs=kwargs,
         response_metadata=message.response_metadata,
         usage_metadata=message.usage_metadata,

@@ -19,7 +19,6 @@ from ..types.texts import only_visible
 from .agent_events import AgentOptions, Ending, TokenBudget
 from .agent_loop import run_agent
 from .model.model_errors import PromptFiltered
-from .model_messages import finish_reason
 from .toolbox.replies import image_block
 
 if TYPE_CHECKING:
@@ -64,16 +63,15 @@ class ServerModel:
         )
         if outcome.error is not None:
             raise outcome.error
-        if outcome.ending is not Ending.ANSWER:
+        if outcome.ending is Ending.REFUSED:
             raise PromptFiltered(f"The model refused to answer: {outcome.text}")
-        is_cut = finish_reason(cast("AIMessage", outcome.messages[-1])) == "length"
         return ToolAnswer(
             text=outcome.text,
             structured={
                 "role": "assistant",
                 "content": {"type": "text", "text": outcome.text},
                 "model": self._model.name,
-                "stopReason": "maxTokens" if is_cut else "endTurn",
+                "stopReason": "maxTokens" if outcome.ending is Ending.CUT_OFF else "endTurn",
             },
         )
 

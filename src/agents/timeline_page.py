@@ -50,6 +50,7 @@ _LARGEST_IMAGE: Final = 2_000_000
 _MOST_PROMPTS: Final = 100
 _ENDINGS: Final[dict[Ending, tuple[str, BadgeKind]]] = {
     Ending.ANSWER: ("answered", "good"),
+    Ending.CUT_OFF: ("cut off at the token limit", "warning"),
     Ending.LIMIT: ("iteration limit reached", "warning"),
     Ending.STOPPED: ("stopped by a failed tool", "bad"),
     Ending.REFUSED: ("refused", "warning"),
@@ -295,7 +296,7 @@ def _content(content: str | list[dict[str, Any]]) -> Html:
 def _end(event: RunEnded) -> Html:
     text, kind = _ENDINGS[event.ending]
     remarks = [duration_text(event.duration), tokens_text(event.usage)]
-    good = event.ending in {Ending.ANSWER, Ending.LIMIT}
+    good = event.ending in {Ending.ANSWER, Ending.CUT_OFF, Ending.LIMIT}
     return _line(
         "answer" if good else "trouble",
         element("b", "Answer" if good else "End"),

@@ -11,7 +11,7 @@ import typer
 
 from ..agents.model.chat_model import DEFAULT_TIMEOUT, is_anthropic
 from ..agents.toolbox.tool_scan import SuspiciousTools
-from .command_errors import CommandError, ExitCode, Interrupt, UsageError, command_line_hint, reports_errors
+from .command_errors import CommandError, ExitCode, Interrupt, UsageError, at_terminal, reports_errors
 from .connection_options import ConnectionOptions, takes_connection
 from .files import (
     check_folder,
@@ -271,8 +271,10 @@ def _show(run: AgentRun, *, as_json: bool) -> ExitCode:
         print_text(answered.text)
     if answered.error is not None:
         if not as_json:
-            complain(f"{answered.error}{command_line_hint(answered.error)}")
+            for remark in answered.notes:
+                note(at_terminal(remark))
+            complain(at_terminal(answered.error))
         return ExitCode.FAILED
     if warning := run.warning():
-        note(warning)
+        note(at_terminal(warning))
     return ExitCode.OK

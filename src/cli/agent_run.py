@@ -26,7 +26,7 @@ from ..types.errors import SettingInvalid
 from ..types.texts import canonical_json
 from .agent_timeline import AgentTimeline, ChatTimeline
 from .asking import PersonAsked
-from .command_errors import CommandError, UsageError, command_line_hint
+from .command_errors import CommandError, UsageError, at_terminal
 from .connection_options import ConnectionOptions
 from .credentials import Credentials
 from .files import journal_to_resume, json_record, open_journal
@@ -231,14 +231,12 @@ class AgentRun:
             "answer": answered.text if answered.error is None else None,
             **self._structured(),
             "ending": "error" if answered.ending is None else answered.ending.value,
-            "error": None
-            if answered.error is None
-            else f"{answered.error}{command_line_hint(answered.error)}",
+            "error": None if answered.error is None else at_terminal(answered.error),
             "iterations": len(timeline.turns),
             "input_tokens": usage.input if usage.turns else None,
             "output_tokens": usage.output if usage.turns else None,
             "seconds": round(timeline.seconds, 6),
-            "notes": list(answered.notes),
+            "notes": list(map(at_terminal, answered.notes)),
             "conversation": [_entry_json(entry) for entry in answered.entries],
             "calls": [json_record(record) for record in records],
         }
@@ -260,7 +258,7 @@ class AgentRun:
         if len(failed) == len(routes):
             raise failed[0]
         for error in failed:
-            complain(f"{error}{command_line_hint(error)} Going on without this server.")
+            complain(f"{at_terminal(error)} Going on without this server.")
         return [tool.tool for tool in provision.tools]
 
     def _prompter(

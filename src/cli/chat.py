@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from ..system import edit_typed_lines
 from ..types.errors import Canceled, MCPError
 from .agent import AgentSettings, checked_settings
-from .command_errors import ExitCode, Interrupt, UsageError, command_line_hint, reports_errors
+from .command_errors import ExitCode, Interrupt, UsageError, at_terminal, reports_errors
 from .connection_options import ConnectionOptions, takes_connection
 from .shared_options import ServersOption, takes
 from .terminal import complain, is_terminal, note, one_line, visible
@@ -115,7 +115,7 @@ def _talk(run: AgentRun, stop: _Stop, conversation: list[ConversationRow]) -> No
 def _show_prompts(run: AgentRun) -> None:
     offered, problems = run.prompts()
     for problem in problems:
-        complain(f"{problem}{command_line_hint(problem)}")
+        complain(at_terminal(problem))
     lines = [f"{prompt.usage}  {one_line(prompt.definition.description)}".rstrip() for prompt in offered]
     note("\n".join(lines) or "There are no prompts.")
 
@@ -141,7 +141,7 @@ def _prompt(run: AgentRun, typed: str) -> list[ConversationRow]:
             given[missing] = value
         return run.filled_in(prompt, given)
     except MCPError as error:
-        complain(f"{error}{command_line_hint(error)}")
+        complain(at_terminal(error))
         return []
 
 
@@ -163,10 +163,10 @@ def _turn(
         stop.turn = None
     answered = run.answered
     if answered.error is not None:
-        complain(f"{answered.error}{command_line_hint(answered.error)}")
+        complain(at_terminal(answered.error))
         return conversation
     for remark in answered.notes:
-        note(remark)
+        note(at_terminal(remark))
     return list(answered.entries)
 
 

@@ -30,7 +30,6 @@ P = ParamSpec("P")
 CREDENTIAL_HINT = (
     "On the command line: --credential NAME or --bearer-env VARIABLE, and --send-credentials-as."
 )
-MODEL_HINT = "On the command line: --model-url, --model, --api-key-env, --token-limit and --model-timeout."
 
 
 class ExitCode(IntEnum):
@@ -112,8 +111,7 @@ def exit_code(command: Callable[[], ExitCode]) -> ExitCode:
 
 
 def _complain_of(error: MCPError | UsageError | CommandError) -> None:
-    text = error.sentence if isinstance(error, MCPError) else str(error)
-    complain(coded(f"{text}{command_line_hint(error)}", error.error_code))
+    complain(coded(at_terminal(error), error.error_code))
 
 
 def why_not(error: OSError) -> str:
@@ -135,13 +133,25 @@ def _system_error(error: OSError) -> str:
     return coded(f"{error.filename or 'Standard output'}: {why}.", code)  # errors of files have names
 
 
-def command_line_hint(error: Exception | None) -> str:
-    """A hint for the command line, for errors whose next step is worded for a node's dialog."""
-    text = str(error)
-    if "the node that connects the model" in text and "on the command line" not in text:
-        return f" {MODEL_HINT}"
-    in_url = isinstance(error, SettingInvalid) and error.setting == "server_url" and "credential" in text
-    return f" {CREDENTIAL_HINT}" if in_url or isinstance(error, AuthError) else ""
+_IN_NODE: Final = " in the node that connects the model"
+_MODEL_OPTIONS: Final = {
+    "token limit": "--token-limit",
+    "'Timeout'": "--model-timeout",
+    "a model from the list": "--model or --model-url",
+    "the API key": "--api-key-env or --api-key",
+}
+
+
+def at_terminal(problem: Exception | str) -> str:
+    """What is told of a problem, with options where its next step is worded for a node's dialog."""
+    text = problem.sentence if isinstance(problem, MCPError) else str(problem)
+    if _IN_NODE in text:
+        options = [option for setting, option in _MODEL_OPTIONS.items() if setting in text]
+        text = text.replace(_IN_NODE, f", with {' or '.join(options)}")
+    in_url = isinstance(problem, SettingInvalid) and problem.setting == "server_url" and "credential" in text
+    if in_url or isinstance(problem, AuthError):
+        text = f"{text} {CREDENTIAL_HINT}"
+    return coded(text, problem.error_code) if isinstance(problem, MCPError) else text
 
 
 _CLONE: Final = Path(__file__).resolve().parents[2]

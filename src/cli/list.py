@@ -11,7 +11,7 @@ import typer
 from ..audit.table_formats import WRITABLE, either
 from ..types.texts import counted
 from . import completion
-from .command_errors import ExitCode, Interrupt, command_line_hint, reports_errors
+from .command_errors import ExitCode, Interrupt, at_terminal, reports_errors
 from .connection_options import ConnectionOptions, takes_connection
 from .files import JSON, TableFile, check_table, json_rows, writing
 from .shared_options import RawCsvOption
@@ -139,7 +139,7 @@ def _report(provision: Provision) -> ExitCode:
 
     failed = provision.failed
     for outcome in failed:
-        complain(f"{outcome.error}{command_line_hint(outcome.error)}")
+        complain(at_terminal(outcome.error or "The server failed"))
     # The first warning counts the failed servers, each of which was just named.
     for text in warnings(provision)[1 if failed else 0 :]:
         note(text)

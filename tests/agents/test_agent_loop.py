@@ -24,7 +24,7 @@ from knime_mcp.types.errors import SettingInvalid
 from tests.agents.playing import DEADLINE, QUESTION, Functions, model_at, play
 from tests.support.chat_server import ChatServer, call, calls, cut_off, filtered, refuses, says
 
-WITHHELD = "The provider's content filter withheld the answer."
+WITHHELD = "The provider's content filter withheld the answer (content_filter)."
 
 
 def roles(messages):
@@ -239,7 +239,7 @@ def test_a_refusal_ends_the_run_and_stays_in_the_conversation(turn, text):
 
 def test_an_answer_that_was_cut_off_is_given_with_a_note():
     outcome, *_ = play([cut_off("KNIME is a")])
-    assert (outcome.ending, outcome.text) == (Ending.ANSWER, "KNIME is a")
+    assert (outcome.ending, outcome.text) == (Ending.CUT_OFF, "KNIME is a")
     assert "cut off at the model's token limit" in outcome.notes[0]
 
 

@@ -51,7 +51,8 @@ def says_status(status, body):
 def test_a_rate_limit_is_waited_out():
     outcome, server, retries, _ = play([rate_limited(0.3), rate_limited("0.01"), says("ok")])
     assert outcome.text == "ok"
-    assert [round(retry.wait, 2) for retry in retries] == [0.3, 0.01]
+    assert retries[0].wait == pytest.approx(0.3, abs=0.1)
+    assert retries[1].wait >= 0.5  # a time that did not help is not all that counts
     assert "takes no more requests" in retries[0].reason
     assert server.requests[1].at - server.requests[0].at >= 0.3
 
@@ -120,9 +121,9 @@ def test_trouble_that_passes_is_tried_again():
 
 
 def test_trouble_that_does_not_pass_ends_the_run_with_its_reason():
-    outcome, server, retries, _ = play([fails(503, "overloaded", headers=(("Retry-After", "0"),))] * 5)
+    outcome, server, retries, _ = play([fails(500, "a fault", headers=(("Retry-After", "0"),))] * 5)
     assert isinstance(outcome.error, ModelBusy)
-    assert "The endpoint has trouble (503): overloaded" in str(outcome.error)
+    assert "The endpoint has trouble (500): a fault" in str(outcome.error)
     assert len(server.requests) == 5
     assert len(retries) == 4
 

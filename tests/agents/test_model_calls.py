@@ -1,15 +1,18 @@
 """What is sent where endpoints differ: images of tools, the order of roles, the system message."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
 from knime_mcp.agents.agent_events import Ending
+from knime_mcp.agents.agent_loop import run_agent
 from knime_mcp.agents.model.model_errors import ModelRequestRefused
 from knime_mcp.agents.model_calls import MessageFitting
-from tests.agents.playing import Functions, play
-from tests.support.chat_server import call, calls, fails, says
+from tests.agents.playing import QUESTION, Functions, model_at, play
+from tests.support.chat_server import ChatServer, call, calls, fails, says
 
 pytestmark = pytest.mark.quick
 
@@ -105,6 +108,45 @@ def test_the_system_message_becomes_the_users_where_there_is_none(words):
     assert outcome.text == "A platform."
     (sent,) = server.requests[-1].messages
     assert sent == {"role": "user", "content": "Be brief.\n\nData: none.\n\nWhat is KNIME?"}
+
+
+def test_what_prompts_learn_at_the_same_time_fails_none_of_them():
+    refused, both_sent = [], threading.Event()
+
+    def strict(request):
+        if request.messages[0]["role"] != "system":
+            return says("A platform.")
+        refused.append(request)
+        if len(refused) == 2:
+            both_sent.set()
+        return fails(400, "System role not supported", hold=both_sent)
+
+    with ChatServer([strict] * 4) as server:
+        model = model_at(server)
+        with ThreadPoolExecutor(2) as pool:
+            outcomes = list(pool.map(lambda _: run_agent(model, Functions(), QUESTION), range(2)))
+    assert [outcome.text for outcome in outcomes] == ["A platform."] * 2
+    assert len(server.requests) == 4
+
+
+def test_of_a_request_with_too_many_bytes_the_new_image_goes():
+    large = {"type": "image", "base64": "A" * 4000, "mime_type": "image/png"}
+    small = {"type": "image", "base64": "AAAA", "mime_type": "image/png"}
+    tools = Functions(read=lambda *_: "a page " * 100, draw=lambda *_: [small], show=lambda *_: [large])
+
+    def narrow(request):
+        if len(request.raw) > 4000:
+            return fails(413, "Request Entity Too Large")
+        return says("ok") if "endpoint refused it" in str(request.messages) else calls(call("show"))
+
+    first = calls(call("read"), call("draw"))
+    outcome, server, *_ = play([first, narrow, narrow, narrow], tools)
+    assert outcome.text == "ok"
+    last = server.requests[-1].messages
+    assert "a page" in last[3]["content"]
+    assert [len(m["content"]) for m in last if isinstance(m["content"], list)] == [2]
+    (note,) = outcome.notes
+    assert "refused an image of 3" in note
 
 
 def test_an_endpoint_that_refuses_all_orders_is_said():

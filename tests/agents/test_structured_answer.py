@@ -21,8 +21,12 @@ FORM = {"type": "json_schema", "json_schema": {"name": "answer", "schema": SCHEM
 def ways(server):
     """How each request asked for the form: the endpoint's mode, a tool, or words."""
     return [
-        "mode" if "response_format" in request.body else "tool" if "tool_choice" in request.body else "words"
-        for request in server.requests
+        "mode"
+        if "response_format" in body
+        else "tool"
+        if isinstance(body.get("tool_choice"), dict)
+        else "words"
+        for body in (request.body for request in server.requests)
     ]
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from knime_mcp.agents.model.model_errors import login_failed, model_error
-from knime_mcp.cli.command_errors import command_line_hint
+from knime_mcp.agents.model.model_errors import model_error, status_error
+from knime_mcp.cli.command_errors import at_terminal
 from tests.support.chat_server import ChatServer, call, calls, fails, says
 from tests.support.messages_server import MessagesServer
 
@@ -150,9 +150,10 @@ def test_limits_of_the_model_are_options(cli, model):
 
 def test_next_steps_in_a_nodes_dialog_are_options_here():
     late = model_error(httpx.ReadTimeout("late"), model="m", server="http://127.0.0.1/v1")
-    assert command_line_hint(late).endswith("--model-timeout.")
-    assert "command line" not in str(login_failed(401, "no", None))
-    assert "--api-key-env" in command_line_hint(login_failed(401, "no", None))
+    assert "Raise 'Timeout', with --model-timeout, or" in at_terminal(late)
+    refused = status_error(401, "no")
+    assert "in the node" in str(refused)
+    assert "with --api-key-env or --api-key" in at_terminal(refused)
 
 
 def test_rules_and_failed_calls(cli, server, model):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from .chat_model import ChatModelSettings
     from .endpoint import Endpoint, Throttle
+    from .model_errors import Construct
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,15 +27,17 @@ class ModelRequest:
 
     Attributes:
         tools: Functions that the model may call.
-        tool_choice: ``none`` if it must not call them, or the function that it must call.
+        tool_choice: ``none`` if it must not call them, ``auto`` if it may, or the function that it must call.
         response_format: The JSON schema that the answer must fit.
+        token_limit: The most tokens of the answer, where that is fewer than the settings allow.
         on_text: Called with each piece of the answer's text; None asks for the answer as a whole.
     """
 
     messages: Sequence[BaseMessage]
     tools: Sequence[Mapping[str, Any]] = ()
-    tool_choice: Literal["none"] | Mapping[str, Any] | None = None
+    tool_choice: Literal["none", "auto"] | Mapping[str, Any] | None = None
     response_format: Mapping[str, Any] | None = None
+    token_limit: int | None = None
     on_text: Callable[[str], None] | None = None
 
 
@@ -43,11 +46,13 @@ class AgentModel(ABC):
 
     Attributes:
         fitting: The adaptation of tool definitions to the endpoint, shared by all runs with this model.
+        refused: What the endpoint has refused of requests, shared in the same way.
     """
 
     def __init__(self, settings: ChatModelSettings, endpoint: Endpoint) -> None:
         self.settings = settings
         self.fitting = ToolFitting()
+        self.refused: set[Construct] = set()
         self._endpoint = endpoint
         self._transport = AsyncTransport(endpoint)
         timeout = httpx.Timeout(settings.timeout, connect=min(CONNECT_SECONDS, settings.timeout))
@@ -78,7 +83,7 @@ class AgentModel(ABC):
         if stop:
             settings = replace(settings, more={**(settings.more or {}), "stop": list(stop)})
         model = type(self)(settings, self._endpoint)
-        model.fitting = self.fitting
+        model.fitting, model.refused = self.fitting, self.refused
         return model
 
     async def release_connections(self) -> None:

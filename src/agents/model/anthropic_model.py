@@ -35,20 +35,6 @@ _BLOCKS: Final = "blocks"  # in `GIVEN_BACK`: text and thoughts as they came; si
 _ASKED_BY_CALLS: Final = frozenset({"tool_use", "input_json_delta"})
 _GROUP: Final = 64
 _OF_THE_WIRE: Final = frozenset({"content-encoding", "content-length", "transfer-encoding"})
-#: Errors in the middle of a stream have no HTTP status: https://platform.claude.com/docs/en/api/errors
-_STATUS: Final = {
-    "invalid_request_error": 400,
-    "authentication_error": 401,
-    "billing_error": 402,
-    "permission_error": 403,
-    "not_found_error": 404,
-    "request_too_large": 413,
-    "rate_limit_error": 429,
-    "api_error": 500,
-    "timeout_error": 504,
-    "overloaded_error": 529,
-}
-
 require_fit(
     ChatAnthropic,
     "langchain-anthropic",
@@ -145,12 +131,14 @@ def _sent(message: BaseMessage) -> BaseMessage:
 def _options(request: ModelRequest) -> dict[str, Any]:
     """What a request has beside its messages; LangChain knows a response format in OpenAI's form."""
     options: dict[str, Any] = {}
+    if request.token_limit is not None:
+        options["max_tokens"] = request.token_limit
     if request.tools:
         # Without this each turn pays for the tools and for all turns before it in full.
         options["cache_control"] = {"type": "ephemeral"}
         options["tools"] = [_tool(tool["function"]) for tool in request.tools]
         match request.tool_choice:
-            case None:
+            case None | "auto":
                 pass
             case "none":
                 options["tool_choice"] = {"type": "none"}
@@ -181,29 +169,30 @@ def _message(whole: AIMessageChunk) -> AIMessage:
     # A stream that ends without one was cut off on its way.
     if reason is None:
         raise ModelAnswerInvalid.broken_off()
-    calls, unreadable = read_calls(
-        (call["id"], call["name"], call["args"] or "") for call in whole.tool_call_chunks
-    )
-    blocks = [_kept(block) for block in mappings(_listed(whole)) if block["type"] not in _ASKED_BY_CALLS]
-    has_thoughts = any(block["type"] != "text" for block in blocks)
+    fields = read_calls((call["id"], call["name"], call["args"] or "") for call in whole.tool_call_chunks)
+    # The API refuses blank texts, which its models write beside calls.
+    blocks = [
+        {name: value for name, value in block.items() if name != "index"}
+        for block in mappings(_listed(whole))
+        if block["type"] not in _ASKED_BY_CALLS
+        and (block["type"] != "text" or str(block["text"] or "").strip())
+    ]
     details = cast("dict[str, Any]", whole.response_metadata.get("stop_details") or {})
-    refusal = details.get("explanation") if reason == "refusal" else None
+    if reason == "refusal" and details.get("explanation"):
+        fields["additional_kwargs"]["refusal"] = details["explanation"]
+    if any(block["type"] != "text" for block in blocks):
+        fields["additional_kwargs"][GIVEN_BACK] = {"message": {_BLOCKS: blocks}}
     usage = whole.usage_metadata
     return AIMessage(
-        content="".join(str(block["text"] or "") for block in blocks if block["type"] == "text"),
-        additional_kwargs={
-            **({"refusal": refusal} if refusal else {}),
-            **({GIVEN_BACK: {"message": {_BLOCKS: blocks}}} if has_thoughts else {}),
-        },
+        content="".join(block["text"] for block in blocks if block["type"] == "text"),
         response_metadata={
             "finish_reason": reason,
             "model_name": whole.response_metadata.get("model_name", ""),
         },
-        tool_calls=cast("Any", calls),
-        invalid_tool_calls=cast("Any", unreadable),
         # Some gateways leave out at the end of a stream what was read: a count that cannot be true.
         usage_metadata=usage if usage and usage["input_tokens"] else None,
         id=whole.id,
+        **fields,
     )
 
 
@@ -212,16 +201,10 @@ def _listed(whole: AIMessageChunk) -> object:
     return [{"type": "text", "text": content}] if isinstance(content, str) else content
 
 
-def _kept(block: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in block.items() if name != "index"}
-
-
 def _answered(error: anthropic.APIStatusError) -> AnsweredError:
+    # Errors in the middle of a stream have no HTTP status.
+    status = None if error.response.is_success else error.status_code
     body: Any = error.body
-    status: int | None = error.status_code
-    if error.response.is_success:
-        kinds = [str(inner.get("type")) for inner in mappings([body["error"]])]
-        status = _STATUS.get(kinds[0]) if kinds else None
     return AnsweredError(body or error.message, status=status, headers=error.response.headers)
 
 

@@ -24,7 +24,7 @@ from ...client.network import NetworkSettings
 from ...tools.node_settings.connection import fill
 from ...types.errors import Canceled
 from ...types.secret_rules import looks_secret
-from .model_errors import ModelUnreachable, login_failed, moved, no_connection
+from .model_errors import ModelUnreachable, no_connection, status_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -217,10 +217,8 @@ def _request_names(endpoint: Endpoint, seconds: float) -> tuple[str, ...] | None
             endpoint.client(httpx.Timeout(seconds)) as client,
             client.stream("GET", f"{server}/models") as reply,
         ):
-            if reply.status_code in {401, 403}:
-                raise login_failed(reply.status_code, "it does not list its models", server)
-            if reply.is_redirect:
-                raise moved(reply.status_code, server)
+            if reply.status_code in {401, 403} or reply.is_redirect:
+                raise status_error(reply.status_code, "it does not list its models", server=server)
             if not reply.is_success:
                 return None
             body = bytearray()

@@ -22,63 +22,108 @@ from __future__ import annotations
 import json
 import re
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, Unpack, cast
+from datetime import UTC, datetime
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Unpack, cast
 
 from ...client.refusals import parse_retry_after
 from ...types.errors import MCPError, Place
 from ...types.texts import shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Set
 
 
-_NO_IMAGES: Final = re.compile(r"image|vision|multi-?modal|content type", re.IGNORECASE)
-_REASONING: Final = re.compile(
-    r"reasoning_content|reasoning_details|thinking_blocks|['\"`.](?:reasoning|thinking)['\"`]"
-)
-_ROLES: Final = re.compile(r"roles? must alternate|should alternate|unexpected role", re.IGNORECASE)
-_NO_SYSTEM: Final = re.compile(
-    r"(?:system|developer) (?:role|instruction|message)s? (?:is |are )?not "
-    r"|not support '(?:system|developer)'",
-    re.IGNORECASE,
-)
-_CALL_IDS: Final = re.compile(r"tool[ _]call[ _]id|tool_calls\[\d+\]\.id|tool_use\.id", re.IGNORECASE)
 _LONGEST_QUOTE: Final = 300
 _UNPRINTABLE: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
-_TOO_LONG: Final = re.compile(
-    r"context[ _]?(?:length|window|size)|maximum (?:context|prompt)|too many (?:input )?tokens"
-    r"|(?:prompt|input) is too long|input tokens exceed|request too large|model token limit"
-    r"|reduce the length of the messages|range of input length|inputs` (?:tokens|must have less)"
-    r"|exceeds? the (?:model's )?(?:maximum|max|available) (?:number of )?(?:context|tokens|input)"
-    r"|(?:input|prompt) (?:token count|length)\b.{0,40}?(?:exceed|only supports)|number of input tokens"
-    r"|prompt exceeds|context limit|maximum model length",
-    re.IGNORECASE,
-)
-_NO_TOOLS: Final = re.compile(
-    r"(?:not|found that) support (?:tools|tool|function)|tool[ _]choice requires"
-    r"|tools? (?:use|calling|calls?) (?:is|are) not|enable-auto-tool-choice|tools param requires",
-    re.IGNORECASE,
-)
-_TOO_MANY_TOOLS: Final = re.compile(
-    r"tools'?:? (?:array|list)?.{0,20}(?:too long|too many)|too many tools", re.I
-)
-_ASKS_TO_WAIT: Final = re.compile(
-    r"(?:(?:try again|retry) (?:in|after) |retryDelay\W{1,6})((?:\d+(?:\.\d+)?\s*(?:ms|[hms])[a-z]*\s*)+)",
-    re.I,
-)
-_TIME: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|[hms])", re.I)
-_SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _TRY_LATER: Final = "Try again later, or choose another model"
 _IS_IT_THE_API: Final = (
     "Check that the base URL is that of an API in OpenAI's form, which often ends in /v1, or, for a model"
     " 'anthropic:…', in Anthropic's"
 )
-_QUOTA_CODES: Final = frozenset(("insufficient_quota", "billing_hard_limit_reached"))
-_WRONG_KEY: Final = re.compile(
-    r"(?:incorrect|invalid) api key|api key (?:is )?(?:not valid|expired)", re.IGNORECASE
+
+
+def _words(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.IGNORECASE)
+
+
+class Construct(Enum):
+    """What a request may consist of that some endpoints refuse; the value is what is sent in its place."""
+
+    STREAM = "sent again without streaming, or as a stream"
+    TOOL_CHOICE = "sent again without tool_choice"
+    LIMIT_FIELD = "sent again with the other name of the token limit"
+    LARGE_LIMIT = "sent again with a lower token limit"
+    CALL_IDS = "sent again with other ids of the tool calls"
+    ONE_IMAGE = "sent again without an image that was refused"
+    IMAGES = "sent again without images"
+    THOUGHTS = "sent again without the model's thoughts"
+    SYSTEM = "sent again with the system message as the user's"
+    ROLES = "sent again with the roles in turn"
+    TEXT_BESIDE_CALLS = "sent again without what the model wrote beside its calls"
+    NULL_BESIDE_CALLS = "sent again with an empty text beside the calls"
+    EMPTY_BESIDE_CALLS = "sent again with a word beside the calls"
+
+
+_CONTENT: Final = _words(
+    r"content|text (?:block|field)|non-?(?:empty|whitespace)|assistant message|\bblank\b|messages?\W{1,2}\d+"
 )
-_FILTERED: Final = re.compile(r"content management policy|input was flagged")  # Azure's, OpenRouter's
-_NO_CREDIT: Final = re.compile(r"credit balance|insufficient (?:balance|credits?|funds)", re.IGNORECASE)
+#: What a refusal says, and which construct it is about. A refusal may be about several: the first that the
+#: request has, and that was not given up before, is changed.
+REFUSALS: Final[tuple[tuple[re.Pattern[str], Construct], ...]] = (
+    (
+        _words(
+            r"(?:support|require|must|only|cannot|not allowed|without|disable|enable|unrec|unknown|unexp)"
+            r".{0,60}?\bstream"
+            r"|\bstream(?:ing|ed)?\b.{0,60}?(?:support|require|must|only|disable|enable)"
+        ),
+        Construct.STREAM,
+    ),
+    (_words(r"tool[_ ]call[_ ]?id|tool_calls\[\d+\]\.id|tool_use\.id"), Construct.CALL_IDS),
+    (
+        _words(
+            r"max_(?:completion_)?tokens.{0,80}(?:extra|unknown|unrec|unsupp|unexp|not (?:supp|perm|all))"
+            r"|(?:extra|unknown|unrec|unsupp|unexp|use|required|missing).{0,60}max_(?:completion_)?tokens"
+        ),
+        Construct.LIMIT_FIELD,
+    ),
+    (
+        _words(r"(?:output|completion) tokens|in the completion|max_(?:completion_|output_)?tokens.*\d"),
+        Construct.LARGE_LIMIT,
+    ),
+    (_words(r"max_(?:completion_|output_)?tokens"), Construct.LIMIT_FIELD),
+    (
+        _words(
+            r"content type|only supported by|text[- ]only|mmproj|vision|multi-?modal"
+            r"|support (?:for )?images?\b|support image input"
+            r"|images? (?:inputs? |content )?(?:is|are) (?:not|only|un) ?(?:supp|all|acc|ena|ava|hand)"
+        ),
+        Construct.IMAGES,
+    ),
+    (_words(r"image|picture"), Construct.ONE_IMAGE),
+    (
+        _words(r"reasoning_content|reasoning_details|thinking_blocks|['\"`.](?:reasoning|thinking)['\"`]"),
+        Construct.THOUGHTS,
+    ),
+    (
+        _words(
+            r"(?:system|developer) (?:role|instruction|message)s? (?:is |are )?not "
+            r"|not support '(?:system|developer)'"
+        ),
+        Construct.SYSTEM,
+    ),
+    (_words(r"roles? must alternate|should alternate|unexpected role"), Construct.ROLES),
+    (_words(r"\btool_choice"), Construct.TOOL_CHOICE),
+    (
+        _words(
+            r"not both|either.{0,20}content.{0,12}or|content.{0,60}be (?:null|none|empty)|calls.{0,40}text"
+        ),
+        Construct.TEXT_BESIDE_CALLS,
+    ),
+    (_CONTENT, Construct.NULL_BESIDE_CALLS),
+    (_CONTENT, Construct.EMPTY_BESIDE_CALLS),
+    (_CONTENT, Construct.TEXT_BESIDE_CALLS),
+)
 
 
 class ModelError(MCPError):
@@ -88,6 +133,7 @@ class ModelError(MCPError):
         status: The HTTP status, None without a response.
         retry_after: Seconds that the endpoint asks to wait, None if it did not ask.
         tries: The largest number of attempts; 1 where sending the request again cannot help.
+        said: The endpoint's own words; empty if it said none.
     """
 
     CODE = "KMCP-MODEL"
@@ -100,17 +146,19 @@ class ModelError(MCPError):
         status: int | None = None,
         retry_after: float | None = None,
         tries: int | None = None,
+        said: str = "",
         **place: Unpack[Place],
     ) -> None:
         super().__init__(what, **place)
+        self.said = said
         self.status = status
         self.retry_after = retry_after
         self.tries = tries or self.tries
 
     @property
-    def about_call_ids(self) -> bool:
-        """True if the error is about ids of tool calls, of which endpoints accept different forms."""
-        return _CALL_IDS.search(self.what) is not None
+    def refused(self) -> list[Construct]:
+        """What the endpoint may have refused, by its words, the likeliest first."""
+        return [construct for words, construct in REFUSALS if words.search(self.said)]
 
 
 class ModelUnreachable(ModelError):  # noqa: N818 - like the tree it extends
@@ -119,8 +167,15 @@ class ModelUnreachable(ModelError):  # noqa: N818 - like the tree it extends
 
 
 class ModelBusy(ModelError):  # noqa: N818
+    """The endpoint takes no request for now.
+
+    Attributes:
+        passes: True if it says so itself: then only *Longest wait* limits how often it is asked again.
+    """
+
     CODE = "KMCP-MODEL-BUSY"
     tries = 5
+    passes = False
 
 
 class QuotaExceeded(ModelError):  # noqa: N818
@@ -137,29 +192,6 @@ class ModelNotFound(ModelError):  # noqa: N818
 
 class ModelRequestRefused(ModelError):  # noqa: N818
     CODE = "KMCP-MODEL-REQUEST"
-
-    @property
-    def about_streaming(self) -> bool:
-        """Some models require streaming, some do not support it."""
-        return "stream" in self.what.lower()
-
-    @property
-    def about_thoughts(self) -> bool:
-        """Some endpoints send reasoning content, but refuse it."""
-        return _REASONING.search(self.what) is not None
-
-    @property
-    def about_roles(self) -> bool:
-        """Some models' templates want the roles in turn."""
-        return _ROLES.search(self.what) is not None
-
-    @property
-    def about_system_message(self) -> bool:
-        return _NO_SYSTEM.search(self.what) is not None
-
-    @property
-    def about_images(self) -> bool:
-        return _NO_IMAGES.search(self.what) is not None
 
 
 class ContextTooLong(ModelError):  # noqa: N818
@@ -273,8 +305,10 @@ def model_error(
             )
         case AnsweredError():
             status = error.status or _status_in(error.body)
-            message = _message_of(error.body, str(error.status or "no reason given"), secrets)
-            return _status_error(status, error.body, message, error.headers, model=model, server=server)
+            said = _message_of(error.body, str(error.status or "no reason given"), secrets)
+            code = str(_field(error.body, "code") or _field(error.body, "type") or "")
+            wait = retry_after(error.headers, error.body)
+            return status_error(status, said, code=code, wait=wait, model=model, server=server)
         case _:
             pass
     # For an answer of unknown form; the exception's text may quote the answer.
@@ -287,152 +321,205 @@ def model_error(
 
 def _status_in(body: object) -> int | None:
     """The status in an error document that came with HTTP status 200."""
-    code = str(_field(body, "code"))
-    return int(code) if re.fullmatch(r"[45]\d\d", code) else None
+    for code in map(str, (_field(body, "code"), _field(body, "status"), _field(body, "type"))):
+        if re.fullmatch(r"[45]\d\d", code):
+            return int(code)
+        if code.lower() in _STATUS_NAMES:
+            return _STATUS_NAMES[code.lower()]
+    return None
 
 
-def _status_error(
-    status: int | None,
-    body: object,
-    message: str,
-    headers: Mapping[str, str],
-    *,
-    model: str,
-    server: str | None,
-) -> ModelError:
-    code = str(_field(body, "code") or "")
-    # Some services answer a request with too many tokens with 429, where waiting does not help.
-    if status == 413 or (status in {None, 400, 422, 429, 500} and _TOO_LONG.search(f"{code} {message}")):
-        return too_long(message, status=status, server=server)
-    if code in {"content_filter", "content_policy_violation"} or _FILTERED.search(message):
-        return PromptFiltered(
-            f"A filter at the endpoint refused the prompt: {message}",
-            status=status,
-            server=server,
-            fix="Look at prompt and tool results for what the provider does not allow",
-        )
-    is_used_up = code in _QUOTA_CODES or _NO_CREDIT.search(message)
+#: https://platform.claude.com/docs/en/api/errors, https://cloud.google.com/apis/design/errors
+_STATUS_NAMES: Final = {
+    **dict.fromkeys(("invalid_request_error", "invalid_argument", "bad_request_error"), 400),
+    **dict.fromkeys(("authentication_error", "unauthenticated"), 401),
+    "billing_error": 402,
+    **dict.fromkeys(("permission_error", "permission_denied"), 403),
+    **dict.fromkeys(("not_found_error", "not_found"), 404),
+    "request_too_large": 413,
+    **dict.fromkeys(("rate_limit_error", "rate_limit_exceeded", "resource_exhausted"), 429),
+    **dict.fromkeys(("api_error", "internal"), 500),
+    **dict.fromkeys(("unavailable", "unavailable_error"), 503),
+    **dict.fromkeys(("timeout_error", "deadline_exceeded"), 504),
+    "overloaded_error": 529,
+}
+
+
+class _Reading(NamedTuple):
+    """What an error is, and what a person is told; `passes` is that of `ModelBusy`."""
+
+    error: type[ModelError]
+    what: str
+    fix: str
+    tries: int | None = None
+    passes: bool = False
+
+
+def _refused(fix: str) -> _Reading:
+    return _Reading(ModelRequestRefused, "The endpoint does not take the request ({status}): {said}", fix)
+
+
+_FILTERED: Final = _Reading(
+    PromptFiltered,
+    "A filter at the endpoint refused the prompt: {said}",
+    "Look at prompt and tool results for what the provider does not allow",
+)
+_USED_UP: Final = _Reading(
+    QuotaExceeded,
+    "The account at the endpoint is used up: {said}",
+    "Look at plan and billing of the account; waiting does not help",
+)
+_TOO_LONG: Final = _Reading(
+    ContextTooLong,
+    "The conversation does not fit into the model's context: {said}",
+    "Hand out fewer tools, let tools give shorter results, shorten the history, or choose a model with a"
+    " larger context",
+)
+_LIMITED: Final = _Reading(
+    ModelBusy,
+    "The endpoint takes no more requests for now ({status}): {said}",
+    "Wait, use fewer or shorter requests, or raise the limit of your account",
+    passes=True,
+)
+_TROUBLE: Final = _Reading(ModelBusy, "The endpoint has trouble ({status}): {said}", _TRY_LATER)
+_BROKEN_CALL: Final = _Reading(
+    ModelAnswerInvalid, "The endpoint cannot read the model's call: {said}", _TRY_LATER, tries=3
+)
+_WRONG_KEY: Final = _Reading(
+    ModelLoginFailed,
+    # Without the endpoint's message, in which services repeat parts of the key.
+    "The endpoint does not accept the credential ({status})",
+    "Choose a credential whose password is the API key in the node that connects the model",
+)
+_NOT_ALLOWED: Final = _Reading(
+    ModelLoginFailed,
+    "The endpoint does not allow this (403): {said}",
+    "Check what the account and its API key may use: model, project, region",
+)
+_UNKNOWN: Final = _Reading(
+    ModelNotFound,
+    "The endpoint knows no model '{model}', or nothing is at its base URL: {said}",
+    "Choose a model from the list in the node that connects the model; a base URL often ends in /v1",
+)
+_ELSEWHERE: Final = _Reading(
+    ModelNotFound,
+    "The endpoint is elsewhere ({status})",
+    "Enter the base URL as the provider's documentation gives it; requests with a key are not sent on to"
+    " another address",
+)
+_NO_TOOLS: Final = _refused(
+    "Choose a model that can call tools; a server of your own may have to be told to let it (vLLM:"
+    " --enable-auto-tool-choice and --tool-call-parser, llama.cpp: --jinja)"
+)
+_MANY_TOOLS: Final = _refused(
+    "Hand out fewer tools (Include in the MCP Tool Provider), or lower 'Tokens for tools', so that the model"
+    " searches for those that it needs"
+)
+_OTHERWISE: Final = _refused(
+    "The endpoint's own words say what it objects to; the usual causes are a model without tools, a setting"
+    " that the model does not know (temperature, token limit), and a tool's schema"
+)
+_ANY: Final = frozenset((None, *range(200, 600)))
+_SERVER: Final = frozenset(range(500, 600))
+#: The first whose statuses and words (of code and message) fit decides. None is an error that came with
+#: status 200, and whose code is no status.
+_READINGS: Final[tuple[tuple[Set[int | None], str, _Reading], ...]] = (
+    (_ANY, "content_filter|content_policy_violation|content management policy|input was flagged", _FILTERED),
+    ({402}, "", _USED_UP),
     # OpenAI says 429 and Anthropic 400 for an empty account, where waiting does not help.
-    if status == 402 or (is_used_up and status in {None, 400, 403, 429}):
-        return _quota(message, status, server)
-    if code == "tool_use_failed":  # Groq's, for a call that the model wrote badly
-        return ModelAnswerInvalid(
-            f"The endpoint cannot read the model's call: {message}",
-            status=status,
-            server=server,
-            fix=_TRY_LATER,
-            tries=3,
-        )
-    if status == 400 and _WRONG_KEY.search(message):  # Google's and xAI's
-        return login_failed(status, message, server)
-    refused = ModelRequestRefused(
-        f"The endpoint does not take the request ({status}): {message}",
+    (
+        {None, 400, 403, 429},
+        "insufficient_quota|billing_hard_limit_reached|credit balance"
+        "|insufficient (?:balance|credits?|funds)",
+        _USED_UP,
+    ),
+    # OpenAI's, for a request that is larger than the limit of a minute: no wait makes it fit.
+    ({429}, r"request too large(?!.*(?:\bused\b|(?:try again|retry) (?:in|after)))", _TOO_LONG),
+    ({429}, "", _LIMITED),
+    # Gateways pass a throttle on with another status.
+    (
+        {None, 400, *_SERVER},
+        r"throttl|too many requests|please wait|rate[ _-]?limit|overloaded"
+        r"|(?:try again|retry) (?:in|after) \d",
+        _LIMITED,
+    ),
+    ({413}, "", _TOO_LONG),
+    (
+        {None, 400, 422, 500},
+        r"context[ _]?(?:length|window|size)|maximum (?:context|prompt)|too many (?:input )?tokens"
+        r"|(?:prompt|input) is too long|input tokens exceed|request too large|model token limit"
+        r"|reduce the length of the messages|range of input length|inputs` (?:tokens|must have less)"
+        r"|exceeds? the (?:model's )?(?:maximum|max|available) (?:number of )?(?:context|tokens|input)"
+        r"|(?:input|prompt) (?:token count|length)\b.{0,40}?(?:exceed|only supports)|number of input tokens"
+        r"|prompt exceeds|context limit|maximum model length",
+        _TOO_LONG,
+    ),
+    (_ANY, "tool_use_failed", _BROKEN_CALL),  # Groq's
+    # Google's and xAI's
+    ({400}, "(?:incorrect|invalid) api key|api key (?:is )?(?:not valid|expired)", _WRONG_KEY),
+    (
+        {400, 404, 422, 500, 501},
+        r"(?:not|found that) support (?:tools|tool|function)|tool[ _]choice requires"
+        r"|tools? (?:use|calling|calls?) (?:is|are) not|enable-auto-tool-choice|tools param requires",
+        _NO_TOOLS,
+    ),
+    ({400, 422}, r"tools'?:? (?:array|list)?.{0,20}(?:too long|too many)|too many tools", _MANY_TOOLS),
+    ({401}, "", _WRONG_KEY),
+    ({403}, "", _NOT_ALLOWED),
+    ({404}, "", _UNKNOWN),
+    ({None, 500, 501}, "", _TROUBLE),
+    ({408, 409, 425, *_SERVER}, "", _TROUBLE._replace(passes=True)),
+    (set(range(300, 400)), "", _ELSEWHERE),
+)
+#: What servers such as llama.cpp refuse with 500, and OpenRouter with 404.
+_REFUSED_AS_TROUBLE: Final = {
+    *(Construct.STREAM, Construct.CALL_IDS, Construct.IMAGES, Construct.SYSTEM, Construct.ROLES),
+    Construct.TOOL_CHOICE,
+}
+
+
+def status_error(
+    status: int | None,
+    said: str,
+    *,
+    code: str = "",
+    wait: float | None = None,
+    model: str = "",
+    server: str | None = None,
+) -> ModelError:
+    """The error for what an endpoint answered: status, words, and the seconds that it asks to wait."""
+    text = f"{code} {said}"
+    fitting = (
+        reading
+        for statuses, words, reading in _READINGS
+        if status in statuses and re.search(words, text, re.IGNORECASE)
+    )
+    reading = next(fitting, _OTHERWISE)
+    cannot_succeed = (words.search(said) for words, construct in REFUSALS if construct in _REFUSED_AS_TROUBLE)
+    if reading in (_UNKNOWN, _TROUBLE) and any(cannot_succeed):
+        reading = _OTHERWISE
+    what = reading.what.format(status=status or "no status", said=said, model=model)
+    if reading.error is not ModelBusy:
+        wait = None
+    if wait and wait >= 1:
+        what += f"; it asks to wait {wait:,.0f} s"
+    error = reading.error(
+        what,
         status=status,
+        retry_after=wait,
+        tries=reading.tries,
+        said=said,
         server=server,
-        fix=_fix_for_refusal(message),
+        fix=reading.fix,
     )
-    # OpenRouter says 404 and llama.cpp 500 for requests that cannot succeed.
-    cannot_succeed = _NO_TOOLS.search(message) or refused.about_roles or refused.about_system_message
-    if status in {404, 500} and cannot_succeed:
-        return refused
-    match status:
-        case None:
-            return ModelBusy(f"The endpoint answered with an error: {message}", server=server, fix=_TRY_LATER)
-        case 401 | 403:
-            return login_failed(status, message, server)
-        case 404:
-            return ModelNotFound(
-                f"The endpoint knows no model '{model}', or nothing is at its base URL: {message}",
-                status=status,
-                server=server,
-                fix="Choose a model from the list in the node that connects the model; a base URL often ends"
-                " in /v1",
-            )
-        case 429:
-            return ModelBusy(
-                f"The endpoint takes no more requests for now (429): {message}",
-                status=status,
-                retry_after=retry_after(headers, str(body)),
-                server=server,
-                fix="Wait, use fewer or shorter requests, or raise the limit of your account",
-            )
-        case _ if status >= 500 or status in {408, 409}:
-            return ModelBusy(
-                f"The endpoint has trouble ({status}): {message}",
-                status=status,
-                retry_after=retry_after(headers, str(body)),
-                server=server,
-                fix=_TRY_LATER,
-            )
-        case _ if 300 <= status < 400:
-            return moved(status, server)
-        case _:
-            return refused
+    if isinstance(error, ModelBusy):
+        error.passes = reading.passes
+    return error
 
 
-def _fix_for_refusal(message: str) -> str:
-    if _NO_TOOLS.search(message):
-        return (
-            "Choose a model that can call tools; a server of your own may have to be told to let it (vLLM:"
-            " --enable-auto-tool-choice and --tool-call-parser, llama.cpp: --jinja)"
-        )
-    if _TOO_MANY_TOOLS.search(message):
-        return (
-            "Hand out fewer tools (Include in the MCP Tool Provider), or lower 'Tokens for tools', so that"
-            " the model searches for those that it needs"
-        )
-    return (
-        "The endpoint's own words say what it objects to; the usual causes are a model without tools, a"
-        " setting that the model does not know (temperature, token limit), and a tool's schema"
-    )
-
-
-def too_long(message: str, *, status: int | None = None, server: str | None = None) -> ContextTooLong:
-    """The error for a conversation that does not fit, with the endpoint's message."""
-    return ContextTooLong(
-        f"The conversation does not fit into the model's context: {message}",
-        status=status,
-        server=server,
-        fix="Hand out fewer tools, let tools give shorter results, shorten the history, or choose a model"
-        " with a larger context",
-    )
-
-
-def _quota(message: str, status: int | None, server: str | None) -> QuotaExceeded:
-    return QuotaExceeded(
-        f"The account at the endpoint is used up: {message}",
-        status=status,
-        server=server,
-        fix="Look at plan and billing of the account; waiting does not help",
-    )
-
-
-def login_failed(status: int, message: str, server: str | None) -> ModelLoginFailed:
-    """The error for a refused login, with the endpoint's message for 403."""
-    if status != 403:
-        # Without the endpoint's message, in which services repeat parts of the key.
-        return ModelLoginFailed(
-            f"The endpoint does not accept the credential ({status})",
-            status=status,
-            server=server,
-            fix="Choose a credential whose password is the API key in the node that connects the model",
-        )
-    return ModelLoginFailed(
-        f"The endpoint does not allow this (403): {message}",
-        status=status,
-        server=server,
-        fix="Check what the account and its API key may use: model, project, region",
-    )
-
-
-def moved(status: int, server: str | None) -> ModelNotFound:
-    return ModelNotFound(
-        f"The endpoint is elsewhere ({status})",
-        status=status,
-        server=server,
-        fix="Enter the base URL as the provider's documentation gives it; requests with a key are not sent on"
-        " to another address",
-    )
+def too_long(said: str) -> ContextTooLong:
+    """The error for a conversation that does not fit, with the reason."""
+    return ContextTooLong(_TOO_LONG.what.format(said=said), fix=_TOO_LONG.fix)
 
 
 def not_sent(cause: Exception, server: str | None, secrets: Iterable[str]) -> Exception:
@@ -456,22 +543,87 @@ def no_connection(cause: Exception, server: str | None, secrets: Iterable[str]) 
     )
 
 
-def retry_after(headers: Mapping[str, str], message: str = "") -> float | None:
+_WAIT_FIELDS: Final = ("retry-after", "retry-after-seconds", "retrydelay", "estimated-time")
+_ASKS_TO_WAIT: Final = _words(
+    r"(?:try again|retry|wait)(?: for| in| after| about| another| at least)* "
+    r"((?:\d+(?:\.\d+)?\s*(?:ms|[dhms])[a-z]*\s*)+)"
+)
+_TIME: Final = _words(r"(\d+(?:\.\d+)?)\s*(ms|[dhms])")
+_DURATION: Final = _words(r"(?:\d+(?:\.\d+)?\s*(?:ms|[dhms])\s*)+")
+_SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_DEEPEST: Final = 8
+
+
+def retry_after(headers: Mapping[str, str], body: object = None) -> float | None:
     """Reads how many seconds an endpoint asks to wait, at least 0; None if it gives no time.
 
-    Headers are ``Retry-After`` in seconds or as a date (RFC 9110 §10.2.3), or ``retry-after-ms``. Some
-    services write the time into the message: "Please try again in 1m2.5s".
+    It may stand in ``Retry-After`` (RFC 9110 §10.2.3), in other headers, in fields of the error, in its words
+    ("Please try again in 1m2.5s"), or as the time at which a limit is reset. A time of 0 is none if another
+    stands elsewhere.
     """
+    # OpenRouter passes the headers of the service behind it on in the body.
+    given = {name.lower().replace("_", "-"): value for name, value in _fields_in(body)}
+    given |= {name.lower(): value for name, value in headers.items()}
     # Azure's header, which is more exact than the standard one beside it.
-    milliseconds = parse_retry_after(headers.get("retry-after-ms"))
-    seconds = parse_retry_after(headers.get("retry-after")) if milliseconds is None else milliseconds / 1000
-    if seconds is not None:
-        return seconds
-    # OpenAI and Google write the time into the message only.
-    requested = _ASKS_TO_WAIT.search(message)
-    if requested is None:
-        return None
-    return sum(float(count) * _SECONDS[unit.lower()] for count, unit in _TIME.findall(requested[1]))
+    milliseconds = _seconds(given.get("retry-after-ms"))
+    requested = _ASKS_TO_WAIT.search(str(body))
+    times = (
+        None if milliseconds is None else milliseconds / 1000,
+        *(_seconds(given.get(name)) for name in _WAIT_FIELDS),
+        None if requested is None else _duration(requested[1]),
+        _reset(given),
+    )
+    known = [seconds for seconds in times if seconds is not None]
+    return next((seconds for seconds in known if seconds > 0), 0.0 if known else None)
+
+
+def _reset(given: Mapping[str, object]) -> float | None:
+    """The seconds until a limit is reset: of all that are used up, else the next of any."""
+    used_up: list[float] = []
+    others: list[float] = []
+    for name, value in given.items():
+        seconds = _seconds(value) if "reset" in name and "rate" in name and "limit" in name else None
+        if seconds is not None:
+            left = given.get(name.replace("reset", "remaining"))
+            (used_up if str(left) in {"0", "0.0"} else others).append(seconds)
+    return max(used_up) if used_up else min(others, default=None)
+
+
+def _seconds(value: object) -> float | None:
+    """Seconds from now, of a number, a duration or a date in the forms that services use."""
+    text = "" if isinstance(value, bool) else str(value or "").strip()
+    with suppress(ValueError):
+        if re.fullmatch(r"\d{1,15}(?:\.\d+)?", text):
+            number = float(text)
+            if number < 1e9:
+                return number
+            # A moment, in seconds or milliseconds since 1970.
+            at = number / 1000 if number > 1e11 else number
+            return max(0.0, at - datetime.now(UTC).timestamp())
+        if _DURATION.fullmatch(text):
+            return _duration(text)
+        moment = datetime.fromisoformat(text)
+        at = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return max(0.0, (at - datetime.now(UTC)).total_seconds())
+    return parse_retry_after(text)
+
+
+def _duration(text: str) -> float:
+    return sum(float(count) * _SECONDS[unit.lower()] for count, unit in _TIME.findall(text))
+
+
+def _fields_in(value: object, depth: int = 0) -> Iterator[tuple[str, object]]:
+    """The fields of a JSON value, of all objects in it, whose values are texts or numbers."""
+    if depth > _DEEPEST:
+        return
+    if isinstance(value, list):
+        for inner in cast("list[object]", value):
+            yield from _fields_in(inner, depth + 1)
+    elif isinstance(value, dict):
+        for name, inner in cast("dict[str, Any]", value).items():
+            if isinstance(inner, str | int | float):
+                yield name, inner
+            yield from _fields_in(inner, depth + 1)
 
 
 def _field(body: object, name: str) -> object:

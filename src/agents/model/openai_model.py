@@ -12,16 +12,18 @@ from ...types.errors import MCPError
 from ...types.texts import compact_json
 from .agent_model import AgentModel
 from .answer_form import read_answer, read_refusal
-from .model_errors import AnsweredError, not_sent
+from .model_errors import AnsweredError, Construct, not_sent
 from .written_calls import GIVEN_BACK, read_calls
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Sequence, Set
 
     from .agent_model import ModelRequest
 
 
 _REASONING_FIELDS: Final = ("reasoning_content", "reasoning", "reasoning_details", "thinking_blocks")
+_OTHER_FIELD: Final = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
+_ONLY_CALLS: Final = "(calls)"
 _READ_BY_MODELS: Final = frozenset({"text", "image_url", "refusal"})
 
 
@@ -65,7 +67,8 @@ class EndpointModel(AgentModel):
     def body(self, request: ModelRequest) -> dict[str, Any]:
         """The request's document: only what was set, so that the endpoint decides about the rest."""
         settings = self.settings
-        body: dict[str, Any] = {"model": settings.model, "messages": _sent_messages(request.messages)}
+        sent = _sent_messages(request.messages, self.refused)
+        body: dict[str, Any] = {"model": settings.model, "messages": sent}
         if settings.temperature is not None:
             body["temperature"] = settings.temperature
         if request.tools:
@@ -78,12 +81,16 @@ class EndpointModel(AgentModel):
             # Without the option a stream ends without the tokens that it cost.
             body |= {"stream": True, "stream_options": {"include_usage": True}}
         if settings.token_limit is not None:
-            body[settings.token_limit_field] = settings.token_limit
+            body[self._limit_field()] = request.token_limit or settings.token_limit
         # Last, as a person's own fields count more than ours.
         return body | dict(settings.more or {})
 
+    def _limit_field(self) -> str:
+        chosen = self.settings.token_limit_field
+        return _OTHER_FIELD[chosen] if Construct.LIMIT_FIELD in self.refused else chosen
 
-def _sent_messages(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:
+
+def _sent_messages(messages: Sequence[BaseMessage], refused: Set[Construct]) -> list[dict[str, Any]]:
     """The messages in OpenAI's form, with the reasoning fields that the endpoint wants back."""
     sent = convert_to_openai_messages(list(messages))
     for message, document in zip(messages, sent, strict=True):
@@ -91,13 +98,13 @@ def _sent_messages(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:
             case ToolMessage():
                 document.pop("name", None)  # not all endpoints know it there
             case AIMessage():
-                _adjust(document, message)
+                _adjust(document, message, refused)
             case _:
                 pass
     return sent
 
 
-def _adjust(document: dict[str, Any], message: AIMessage) -> None:
+def _adjust(document: dict[str, Any], message: AIMessage, refused: Set[Construct]) -> None:
     document.pop("refusal", None)  # it is the content, too, which all endpoints know
     if isinstance(document["content"], list):  # another service's thoughts may be among the blocks
         blocks = cast("list[dict[str, Any]]", document["content"])
@@ -105,13 +112,17 @@ def _adjust(document: dict[str, Any], message: AIMessage) -> None:
     calls = document.get("tool_calls")
     if not calls:
         return
-    # As the endpoints themselves write a message that only calls: null, and no empty text.
-    document["content"] = document["content"] or None
+    # As most endpoints themselves write a message that only calls.
+    nothing = None
+    if Construct.NULL_BESIDE_CALLS in refused:
+        nothing = _ONLY_CALLS if Construct.EMPTY_BESIDE_CALLS in refused else ""
+    has_text = document["content"] and Construct.TEXT_BESIDE_CALLS not in refused
+    document["content"] = document["content"] if has_text else nothing
     returned = cast("dict[str, Any]", message.additional_kwargs.get(GIVEN_BACK) or {})
     fields = cast("dict[str, Any]", returned.get("message", {}))
     document.update({name: fields[name] for name in _REASONING_FIELDS if name in fields})
-    for call in calls:
-        call.update(returned.get("calls", {}).get(call["id"], {}))
+    for call, call_fields in zip(calls, returned.get("calls", ()), strict=False):
+        call.update(call_fields)
 
 
 def _message(document: dict[str, Any]) -> AIMessage:
@@ -119,18 +130,15 @@ def _message(document: dict[str, Any]) -> AIMessage:
     [choice] = document["choices"]
     message = choice["message"]
     written = [(call["id"], call["function"]) for call in message.get("tool_calls", [])]
-    calls, unreadable = read_calls((id_, asked["name"], asked["arguments"]) for id_, asked in written)
-    returned_fields = _fields_to_return(message)
+    fields = read_calls((id_, asked["name"], asked["arguments"]) for id_, asked in written)
+    if message.get("refusal"):
+        fields["additional_kwargs"]["refusal"] = message["refusal"]
+    if returned_fields := _fields_to_return(message):
+        fields["additional_kwargs"][GIVEN_BACK] = returned_fields
     usage = document.get("usage")
     return AIMessage(
         content=message["content"],
-        additional_kwargs={
-            **({"refusal": message["refusal"]} if message.get("refusal") else {}),
-            **({GIVEN_BACK: returned_fields} if returned_fields else {}),
-        },
         response_metadata={"finish_reason": choice["finish_reason"], "model_name": document.get("model", "")},
-        tool_calls=cast("Any", calls),
-        invalid_tool_calls=cast("Any", unreadable),
         usage_metadata=usage
         and {
             "input_tokens": usage["prompt_tokens"],
@@ -138,6 +146,7 @@ def _message(document: dict[str, Any]) -> AIMessage:
             "total_tokens": usage["total_tokens"],
         },
         id=document.get("id"),
+        **fields,
     )
 
 
@@ -151,14 +160,13 @@ def _fields_to_return(message: dict[str, Any]) -> dict[str, Any]:
     (https://ai.google.dev/gemini-api/docs/thought-signatures).
     """
     message_fields = {name: message[name] for name in _REASONING_FIELDS if message.get(name)}
-    call_fields = {
-        call["id"]: {"extra_content": call["extra_content"]}
+    call_fields = [
+        {"extra_content": call["extra_content"]} if "extra_content" in call else {}
         for call in message.get("tool_calls", [])
-        if "extra_content" in call
-    }
+    ]
     returned: dict[str, Any] = {}
     if message_fields:
         returned["message"] = message_fields
-    if call_fields:
+    if any(call_fields):
         returned["calls"] = call_fields
     return returned

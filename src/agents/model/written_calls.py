@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 GIVEN_BACK: Final = "given_back"
 """Key in ``additional_kwargs`` for fields that an endpoint wants back: under ``message`` the fields of the
-message, under ``calls`` the fields of each tool call, by id."""
+message, under ``calls`` those of each tool call, in the order of the calls."""
+UNREADABLE_AT: Final = "unreadable_at"
+"""Key in ``additional_kwargs`` for the positions of calls that could not be read, which LangChain keeps in a
+list of their own."""
 
 
 def mappings(value: object) -> list[dict[str, Any]]:
@@ -113,23 +116,24 @@ def read_arguments(arguments: object) -> tuple[dict[str, Any] | None, str | None
     return None, "The arguments must be a JSON object"
 
 
-def read_calls(
-    written: Iterable[tuple[str | None, str | None, object]],
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Reads calls, each an id, a name and arguments as a model wrote them, in LangChain's form.
+def read_calls(written: Iterable[tuple[str | None, str | None, object]]) -> dict[str, Any]:
+    """Reads calls, each an id, a name and arguments as a model wrote them, into fields of an `AIMessage`.
 
-    Returns those that can be read, and the others.
+    Those that cannot be read are set aside, with their positions under `UNREADABLE_AT`.
     """
     readable: list[dict[str, Any]] = []
     others: list[dict[str, Any]] = []
-    for id_, name, text in written:
+    positions: list[int] = []
+    for position, (id_, name, text) in enumerate(written):
         arguments, _ = read_arguments(text)
         if arguments is None or name is None:
             unread = {"type": "invalid_tool_call", "id": id_, "name": name, "args": text}
             others.append({**unread, "error": "no JSON object"})
+            positions.append(position)
         else:
             readable.append({"type": "tool_call", "id": id_, "name": name, "args": arguments})
-    return readable, others
+    kwargs = {UNREADABLE_AT: positions} if positions else {}
+    return {"tool_calls": readable, "invalid_tool_calls": others, "additional_kwargs": kwargs}
 
 
 def _text(value: object) -> str:

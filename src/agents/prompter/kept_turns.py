@@ -146,6 +146,8 @@ def _marked(message: AIMessage, toolset: Toolset, run: Run) -> tuple[AIMessage, 
     """
     from langchain_core.messages import AIMessage
 
+    from ..model.written_calls import UNREADABLE_AT
+
     calls = [
         {**call, "args": toolset.marked(call["name"], call["args"], run.secrets)}
         for call in message.tool_calls
@@ -160,5 +162,11 @@ def _marked(message: AIMessage, toolset: Toolset, run: Run) -> tuple[AIMessage, 
     ):
         return message, False
     unreadable = [{**call, "args": ""} if call in hidden else call for call in message.invalid_tool_calls]
-    text = text_of(message)
-    return AIMessage(content=text, id=message.id, tool_calls=calls, invalid_tool_calls=unreadable), True
+    marked = AIMessage(
+        content=text_of(message),
+        id=message.id,
+        tool_calls=calls,
+        invalid_tool_calls=unreadable,
+        additional_kwargs={UNREADABLE_AT: message.additional_kwargs.get(UNREADABLE_AT)},
+    )
+    return marked, True

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from .data_registry import DataItem, DataRegistry
     from .toolset import BoundTool
 
-_LARGEST_IMAGE: Final = 5_000_000  # bytes; endpoints take no larger ones
+_LARGEST_IMAGE: Final = 3_750_000  # bytes; endpoints take 5 MB, and count the image as base64
 _DATA_HEADING: Final = "## Data repository update"
 _OPEN_KEYWORDS: Final = frozenset(
     ("additionalProperties", "patternProperties", "$ref", "allOf", "anyOf", "oneOf", "if", "dependentSchemas")
@@ -168,9 +168,15 @@ class ReplyMaker:
         text = self.large.cut(whole, origin=origin_of(bound.tool), reads_on=reads_on)
         if data_list:
             text = f"{text}\n\n{_DATA_HEADING}\n{data_list}" if text else f"{_DATA_HEADING}\n{data_list}"
-        images = [block for block in answer.blocks if isinstance(block, ImageContent) and _is_shown(block)]
+        all_images = [block for block in answer.blocks if isinstance(block, ImageContent)]
+        images = [image for image in all_images if _is_shown(image)]
+        if len(images) < len(all_images):
+            self.notes[
+                f"The model was not shown all images of '{bound.shown_name}': models take PNG, JPEG, GIF and"
+                f" WebP of at most {format_size(_LARGEST_IMAGE)}"
+            ] = None
         if not images:
-            return text or "(The tool gave no result.)"
+            return text if text.strip() else "(The tool gave no result.)"
         blocks: list[dict[str, Any]] = [{"type": "text", "text": text}] if text else []
         return blocks + [image_block(image) for image in images]
 

@@ -7,10 +7,14 @@ import pytest
 from langchain_core.messages import AIMessage
 
 from knime_mcp.agents.agent_events import Ending
+from knime_mcp.agents.answer_schema import AnswerSchema
+from knime_mcp.agents.model.model_errors import ModelAnswerInvalid
 from knime_mcp.agents.model_messages import answer_of, called_in_text
 from tests.agents.playing import Functions
 from tests.agents.playing import play as play_script
 from tests.support.chat_server import Turn, call, calls, fails, says
+
+HARMONY = "<|start|>assistant<|channel|>"
 
 
 def answers(message, **more):
@@ -120,8 +124,16 @@ def test_content_as_a_list_of_parts():
     [
         ("<think>first\nthis</think>\n\nHello", "Hello"),
         ("the opening mark is in the prompt</think>Hello", "Hello"),
-        ("<think>only thoughts</think>", "<think>only thoughts</think>"),
-        ("<think>never closed", "<think>never closed"),
+        ("<reasoning>so</reasoning><reasoning> and so</reasoning>\n<think>still</think>Hello", "Hello"),
+        ("[THINK]so[/THINK]Hello", "Hello"),
+        ("<think>so</think>Hello <think>again</think>you", "Hello you"),
+        ("<THINKING>so</THINKING>Hello", "Hello"),
+        (f"{HARMONY}analysis<|message|>so<|end|>{HARMONY}final<|message|>Hello<|return|>", "Hello"),
+        (f"{HARMONY}analysis<|message|>so{HARMONY}final <|constrain|>json<|message|>Hello", "Hello"),
+        ("<|channel|>analysis<|message|>so<|end|><|channel|>final<|message|>Hello", "Hello"),
+        ("analysisWe greet.assistantfinalHello", "Hello"),
+        ("analysis and synthesis", "analysis and synthesis"),
+        ("It ends with `</think>`.", "It ends with `</think>`."),
         ("Hi <think>late</think> there", "Hi <think>late</think> there"),
         ("<thought>by another name</thought>Hello", "Hello"),
         ("Write <think>…</think> around thoughts", "Write <think>…</think> around thoughts"),
@@ -132,6 +144,59 @@ def test_thoughts_are_no_part_of_the_answer(said, answer):
     assert outcome.text == answer
     assert outcome.messages[-1].content == said
     assert answer_of(outcome.messages[-1]) == answer
+
+
+ONLY_THOUGHTS = [
+    {"content": "<think>only thoughts</think>"},
+    {"content": "<think>never closed"},
+    {"content": None, "reasoning_content": "only thoughts"},
+    {"content": " ", "reasoning": "<tool_call>{}</tool_call>"},
+    {"content": f"{HARMONY}analysis<|message|>only thoughts"},
+]
+
+
+@pytest.mark.parametrize("message", ONLY_THOUGHTS)
+def test_an_answer_of_thoughts_alone_is_none_and_the_error_quotes_it(message):
+    outcome, *_ = play_script([answers(message)] * 2)
+    assert isinstance(outcome.error, ModelAnswerInvalid)
+    assert (message.get("reasoning_content") or message.get("reasoning") or message["content"]) in str(
+        outcome.error
+    )
+    assert "thoughts" in str(outcome.error)
+
+
+def test_braces_in_thoughts_do_not_spoil_an_answer_in_a_form():
+    schema = AnswerSchema.parse("price: number")
+    said = '<reasoning>It is {3}, or {"price": 4}.</reasoning>{"price": 3}'
+    assert play_script([says(said)], answer_schema=schema).outcome.text == '{"price":3}'
+
+
+@pytest.mark.parametrize("reason", ["MALFORMED_FUNCTION_CALL", "function_call_filter: UNEXPECTED_TOOL_CALL"])
+@pytest.mark.parametrize("text", [None, "I will add."])
+def test_a_call_that_the_service_could_not_read_is_asked_for_again_in_its_words(reason, text):
+    broken = answers({"content": text}, finish_reason=reason)
+    assert play(broken, says("ok"))[0].text == "ok"
+    outcome, *_ = play_script([broken] * 3)
+    assert reason in str(outcome.error)
+
+
+@pytest.mark.parametrize("id_", ["a", "", "same"])
+@pytest.mark.parametrize("stream", [False, True])
+def test_calls_that_cannot_be_read_keep_their_place_and_signature(stream, id_):
+    signed = {"extra_content": {"google": {"thought_signature": "sig"}}}
+    asked = [
+        wants("add", '{"a": ', id_, **signed),
+        wants("add", "{}", "b" if id_ == "a" else id_),
+        wants("add", "[", "c"),
+    ]
+    asked_as_pieces = streams(*({"tool_calls": [{**one, "index": n}]} for n, one in enumerate(asked)))
+    turn = asked_as_pieces if stream else answers({"content": None, "tool_calls": asked})
+    _, server, tools = play(turn, says("3"), stream=stream)
+    (sent,) = [m for m in server.requests[1].messages if m["role"] == "assistant"]
+    assert ["extra_content" in one for one in sent["tool_calls"]] == [True, False, False]
+    told = [m["content"] for m in server.requests[1].messages if m["role"] == "tool"]
+    assert ["not valid JSON" in text or "a JSON object" in text for text in told] == [True, False, True]
+    assert len(tools.requests) == 3
 
 
 @pytest.mark.parametrize("stream", [False, True])
