@@ -421,17 +421,20 @@ def register(
         raise failure(reply, answer, "registration endpoint", server.issuer, [])
     # RFC 7591 §3.2.1: the registered method counts, not the requested one.
     said = answer.get("token_endpoint_auth_method")
-    registered: AuthMethod | None = next((each for each in methods if each == said), None)
-    if said and registered is None:
+    registered: AuthMethod = "none"
+    if said in methods:
+        registered = methods[methods.index(said)]
+    elif said:
         raise AuthError(
             f"The authorization server {origin_and_path(server.issuer)} registered this client with a way "
             f"to log in that it does not have ({str(said)[:80]})",
             fix="Register a client there yourself and give its id",
         )
+    elif secret is not None:  # Slack's method is null, others' is empty or left out
+        ways: tuple[AuthMethod, ...] = tuple(each for each in methods[1:] if each in offered)
+        registered = ways[0] if ways else "none"
     if not isinstance(secret, str):
         registered = "none"  # whatever the answer says, there is nothing to log in with
-    elif registered is None:  # Slack's is null, others' is empty or left out
-        registered = next((each for each in methods[1:] if each in offered), "none")
     return RegisteredClient(
         client_id=str(client_id),
         secret=secret if registered != "none" else None,
