@@ -149,11 +149,14 @@ def test_a_name_that_no_endpoint_takes():
     assert LangchainToolConverter(Recorder()).to_langchain_tool(tool, "mine").name == "mine"
 
 
-def test_the_schema_stays_the_very_object():
-    schema = {"$defs": {"t": {"properties": {"c": {"$ref": "#/$defs/t"}}}}, "title": "T", "$ref": "#/$defs/t"}
+def test_the_schema_stays_as_it_came():
+    schema = {
+        "$defs": {"t": {"properties": {"c": {"$ref": "#/$defs/t"}}}},
+        "title": "Node",
+        "$ref": "#/$defs/t",
+    }
     tool = MCPTool("t", "", schema, "https://host.example/mcp", "t")
     converted = LangchainToolConverter(Recorder()).to_langchain_tool(tool)
-    assert converted.args_schema is tool.parameter_schema
     assert json.dumps(converted.args_schema) == json.dumps(schema)
     assert (
         LangchainToolConverter(Recorder())

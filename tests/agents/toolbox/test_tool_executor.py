@@ -15,7 +15,7 @@ from knime_mcp.agents.toolbox.toolset import Toolset, extract_tools
 from knime_mcp.client.protocol.tools import ABSENT, ImageContent
 from knime_mcp.runs.call_values import ToolAnswer
 from knime_mcp.types.errors import Canceled
-from knime_mcp.types.tool import MCPTool, WorkflowTool
+from knime_mcp.types.tool import MCPTool, ToolPort, WorkflowTool
 
 STOP = ToolOptions(stop_on_error=True)
 
@@ -179,7 +179,9 @@ def test_a_real_tool_keeps_the_name_of_a_built_in_one(box, tools_of, shapes):
 
 @pytest.mark.parametrize("wrapped", [False, True])
 def test_records_become_a_table(box, tools_of, shapes, wrapped):
-    made = box(tools_of(shapes.url("/legacy/json/parameterless")))
+    ports = (ToolPort("Cities", "Names of cities", "Table", None),)
+    takes_tables = WorkflowTool("Count rows", "Counts", {}, 0, ports, ())
+    made = box([*tools_of(shapes.url("/legacy/json/parameterless")), takes_tables])
     rows = [{"city": "Bodman", "n": 1}, {"city": "Konstanz", "n": 2, "more": [1]}]
     reply = made.call("empty_schema", {"result": rows} if wrapped else {"rows": rows, "total": 2})
     body, heading, line = reply.content.rsplit("\n", 2)
@@ -191,6 +193,14 @@ def test_records_become_a_table(box, tools_of, shapes, wrapped):
     assert described["columns"] == {"city": "string", "n": "int64", "more": "string"}
     table = made.executor.registry.table("0")
     assert table.to_pylist()[1] == {"city": "Konstanz", "n": 2, "more": "[1]"}
+
+
+def test_records_have_no_id_where_no_tool_takes_one_and_are_csv(box, tools_of, shapes):
+    made = box(tools_of(shapes.url("/legacy/json/parameterless")))
+    rows = [{"city": "Bodman", "n": 1}, {"city": "Konstanz", "n": 2}]
+    reply = made.call("empty_schema", {"result": rows})
+    assert reply.content == "city,n\nBodman,1\nKonstanz,2"
+    assert made.executor.registry.table("0").num_rows == 2
 
 
 def test_structured_values_that_the_text_does_not_hold(box, tools_of, shapes):
