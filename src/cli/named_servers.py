@@ -71,7 +71,7 @@ def named_server(name: str) -> ServerConfig | None:
 
 def faults_of(file: Path, names: Collection[str]) -> list[str]:
     """Why servers of these names cannot be used, a sentence each."""
-    from ..graph.server_configs import read_mcp_file
+    from ..runs.server_configs import read_mcp_file
     from ..yaml_text import Severity
 
     others = known_entries().keys() - set(names)
