@@ -130,6 +130,7 @@ def _decoded(value: Any) -> Any:
 
     It may be the text, the only member of an object, or each entry of a list.
     """
+    again: Any
     for _ in range(_MOST_ENCODINGS):
         match value:
             case str() if _ENCODED.match(value):
@@ -138,7 +139,8 @@ def _decoded(value: Any) -> Any:
                 again = [_parsed(entry) for entry in value]
                 again = again if all(isinstance(entry, dict) for entry in again) else None
             case {**members} if len(members) == 1 and isinstance(only := next(iter(members.values())), str):
-                again = {next(iter(members)): inner} if isinstance(inner := _decoded(only), list) else None
+                inner: Any = _decoded(only)
+                again = cast("Any", {next(iter(members)): inner} if isinstance(inner, list) else None)
             case _:
                 return value
         if again is None:
@@ -150,10 +152,10 @@ def _decoded(value: Any) -> Any:
 def _parsed(text: str) -> Any:
     """The list, object or text that a JSON text is; None for another value, and for no JSON."""
     try:
-        value = json.loads(text)
+        value: Any = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    return value if isinstance(value, list | dict | str) else None
+    return cast("Any", value) if isinstance(value, list | dict | str) else None
 
 
 def _members(objects: Iterable[tuple[str, Mapping[str, Any]]]) -> Iterator[tuple[str, Any]]:
