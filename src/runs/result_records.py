@@ -135,7 +135,7 @@ def _decoded(value: Any) -> Any:
         match value:
             case str() if _ENCODED.match(value):
                 again = _parsed(value)
-            case [str(), *_] if all(_ENCODED.match(entry) for entry in map(str, value)):
+            case [str(), *_] if all(isinstance(entry, str) and _ENCODED.match(entry) for entry in value):
                 again = [_parsed(entry) for entry in value]
                 again = again if all(isinstance(entry, dict) for entry in again) else None
             case {**members} if len(members) == 1 and isinstance(only := next(iter(members.values())), str):
