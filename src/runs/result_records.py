@@ -131,15 +131,17 @@ def _decoded(value: Any) -> Any:
 
     It may be the text, the only member of an object, or each entry of a list.
     """
+    again: Any
     for _ in range(_MOST_ENCODINGS):
         match value:
             case str() if _ENCODED.match(value):
                 again = _parsed(value)
-            case [str(), *_] if all(_ENCODED.match(entry) for entry in map(str, value)):
+            case [str(), *_] if all(isinstance(entry, str) and _ENCODED.match(entry) for entry in value):
                 again = [_parsed(entry) for entry in value]
                 again = again if all(isinstance(entry, dict) for entry in again) else None
             case {**members} if len(members) == 1 and isinstance(only := next(iter(members.values())), str):
-                again = {next(iter(members)): inner} if isinstance(inner := _decoded(only), list) else None
+                inner: Any = _decoded(only)
+                again = cast("Any", {next(iter(members)): inner} if isinstance(inner, list) else None)
             case _:
                 return value
         if again is None:
@@ -151,10 +153,10 @@ def _decoded(value: Any) -> Any:
 def _parsed(text: str) -> Any:
     """The list, object or text that a JSON text is; None for another value, and for no JSON."""
     try:
-        value = json.loads(text)
+        value: Any = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    return value if isinstance(value, list | dict | str) else None
+    return cast("Any", value) if isinstance(value, list | dict | str) else None
 
 
 def _members(objects: Iterable[tuple[str, Mapping[str, Any]]]) -> Iterator[tuple[str, Any]]:

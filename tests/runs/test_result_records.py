@@ -153,6 +153,7 @@ def test_records_that_were_written_as_json_twice():
     # A text in a record is a value of it.
     assert records_of({"id": 1, "payload": text}, "") == []
     assert records_of({"note": "[unfinished"}, "") == []
+    assert records_of(["{}", [1]], "") == []
 
 
 def test_tables_in_text_as_programs_write_them(subtests):

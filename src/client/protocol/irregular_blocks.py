@@ -149,8 +149,8 @@ def decoded(value: Any) -> bytes | None:
     match value:
         case str():
             return _base64(value)
-        case {"type": "Buffer", "data": list(octets)}:
-            return decoded(octets)
+        case {"type": "Buffer", "data": list()}:
+            return decoded(cast("dict[str, Any]", value)["data"])
         case list() if value and all(
             type(octet) is int and 0 <= octet < 256 for octet in cast("list[Any]", value)
         ):
