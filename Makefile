@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --retries 5
 
 # What is half made when a download fails is made anew the next time.
 .DELETE_ON_ERROR:
-.PHONY: demo test test-all torture quick coverage kill-test agent-eval browser-chat browser-studio dialogs pictures relevance postgres peers conformance check lint types requirements bench bench-smoke examples ways-in packages docs real-knime knime-sources clean help
+.PHONY: demo test test-all torture quick coverage kill-test agent-eval real-model browser-chat browser-studio dialogs pictures relevance postgres peers conformance check lint types requirements bench bench-smoke examples ways-in packages docs real-knime knime-sources clean help
 
 demo: $(VENV)/.demo  ## the product doing its main job, on loopback, without any account
 	$(BIN)/knime-mcp demo
@@ -75,6 +75,9 @@ kill-test: $(VENV)/.test  ## 200 runs killed at random moments and resumed: noth
 agent-eval: $(VENV)/.test  ## tasks for agents over real servers, with scripted models or your own: tests/evaluation/README.md
 	$(BIN)/python tests/peers/build_peers.py --evaluation
 	$(BIN)/python -m tests.evaluation.run $(if $(MODEL_URL),--url $(MODEL_URL)) $(if $(MODEL),--model $(MODEL)) $(EVAL_ARGS)
+
+real-model: $(VENV)/.test  ## agents with a real small model on llama.cpp's server, both from PyPI: what breaks, and how long it takes
+	$(BIN)/python -m tests.agents.try_real_model
 
 browser-chat: $(VENV)/.test  ## the chat's page by keyboard in a real browser, in a frame like KNIME's; needs chromium
 	$(BIN)/python -m tests.agents.chat.try_in_browser
