@@ -14,10 +14,9 @@ https://github.com/knime/knime-shared, where the order of the elements counts).
 from __future__ import annotations
 
 import base64
-import re
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from typing import TYPE_CHECKING, Final, Literal, cast
 
 from .configuration_nodes import CONFIGURATION_FACTORIES, read_configuration
 from .knwf_archive import DEFAULT_LIMITS, Archive, write_archive
@@ -26,7 +25,6 @@ from .settings_xml import (
     Config,
     KnwfError,
     array,
-    array_values,
     boolean,
     from_xml,
     integer,
@@ -53,7 +51,7 @@ from .workflow_model import (
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
 _PACKAGE: Final = "org.knime.core.node.workflow.virtual.subnode"
 COMPONENT_INPUT_FACTORY: Final = f"{_PACKAGE}.VirtualSubNodeInputNodeFactory"
@@ -83,39 +81,6 @@ class ComponentFace:
     icon: bytes = b""  # PNG of 16 x 16 pixels; empty for KNIME's own
     inputs: tuple[tuple[str, str], ...] = ()  # name and description of each input, all of which are tables
     outputs: tuple[tuple[str, str], ...] = ()  # likewise
-
-
-@dataclass(frozen=True, slots=True)
-class Edge:
-    """The settings of *Component Input* or *Component Output*."""
-
-    ports: int  # how many ports it has, without that for flow variables
-    passed: VariableFilter  # the flow variables that cross
-    prefix: str  # what is put before their names
-    named: tuple[str, ...] = ()  # the names of the ports that have some
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the ports, as KNIME shows them."""
-        return tuple(
-            self.named[place] if place < len(self.named) else f"Port {place + 1}"
-            for place in range(self.ports)
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class VariableFilter:
-    """A selection of flow variables, by names or by a pattern."""
-
-    names: frozenset[str] = frozenset()
-    excludes: bool = False  # True for all variables but those names
-    pattern: re.Pattern[str] | None = None  # the whole name must match; the names do not count then
-
-    def chosen(self, available: Iterable[str]) -> list[str]:
-        """The names that are selected, in their order."""
-        if self.pattern is not None:
-            return [name for name in available if self.pattern.fullmatch(name)]
-        return [name for name in available if (name in self.names) is not self.excludes]
 
 
 def edge_node(
@@ -327,38 +292,3 @@ def _as_set(node: NativeNode, dialog: Config) -> NativeNode:
     given = {default.key: default, "use_default_exec_time": boolean("use_default_exec_time", value=False)}
     kept = tuple(given.get(child.key, child) for child in node.model)
     return replace(node, model=Config(node.model.key, kept))
-
-
-def read_edge(node: NativeNode) -> Edge:
-    """Reads *Component Input* or *Component Output*; KnwfError for settings that are not understood."""
-    # The factory gets the ports from the component.
-    ports = [own for own in node.factory_settings.configs() if own.config("type") is not None]
-    model = node.model or Config("model")
-    chosen = _filter(model.config("variable-filter") or Config("variable-filter"), node)
-    names = model.config("port-names")
-    named = () if names is None else tuple(str(name) for name in array_values(names))
-    return Edge(len(ports), chosen, model.text("variable-prefix"), named)
-
-
-def _filter(config: Config, node: NativeNode) -> VariableFilter:
-    match config.text("filter-type", "STANDARD"):
-        case "STANDARD":
-            excludes = config.text("enforce_option") == "EnforceExclusion"
-            names = config.config("excluded_names" if excludes else "included_names")
-            listed = cast("list[Any]", [] if names is None else array_values(names))
-            return VariableFilter(frozenset(map(str, listed)), excludes)
-        case "name_pattern":
-            inner = config.config("name_pattern") or Config("name_pattern")
-            text = inner.text("pattern")
-            if inner.text("type") == "Wildcard":
-                text = re.escape(text).replace(r"\*", ".*").replace(r"\?", ".")
-            flags = re.DOTALL if inner.value("caseSensitive") is True else re.DOTALL | re.IGNORECASE
-            try:
-                return VariableFilter(pattern=re.compile(text, flags))
-            except re.error as error:
-                what = f"the pattern {text!r} cannot be read here: {error}"
-                raise KnwfError(f"{node_label(node)}: {what}") from None
-        case other:
-            raise KnwfError(
-                f"{node_label(node)} selects flow variables by {other!r}, which is not known here"
-            )

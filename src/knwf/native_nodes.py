@@ -10,7 +10,7 @@ of the table at the Tool Message Output becomes the message for the model. The o
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Literal, cast, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from .settings_xml import (
     Config,
@@ -29,7 +29,6 @@ from .workflow_model import (
     CanvasPosition,
     NativeNode,
     PortGroup,
-    model_of,
     node_label,
     object_class,
 )
@@ -133,16 +132,6 @@ _DEFAULT_PARAMETERS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Boundary:
-    """The settings of a node at the edge of a workflow."""
-
-    kind: BoundaryKind
-    parameter: str  # the name of the input or output for callers
-    description: str = ""  # The purpose of the input or output. Agents read it
-    is_table: bool = True  # true for a table, as only tables can be ports of tools
-
-
 def boundary_node(
     node_id: int,
     kind: BoundaryKind,
@@ -161,21 +150,6 @@ def boundary_node(
         settings.append(string("parameterDescription", description))
     factory = next(name for name, known in BOUNDARY_FACTORIES.items() if known == kind)
     return native_node(node_id, factory, settings, position, annotation)
-
-
-def read_boundary(node: NativeNode) -> Boundary:
-    """Reads the settings of a node at the edge of a workflow; KnwfError for other nodes."""
-    kind = BOUNDARY_FACTORIES.get(node.factory)
-    if kind is None:
-        raise KnwfError(f"{node_label(node)} is no input or output of a workflow")
-    model = node.model or Config("model")
-    classes = [java for group in node.port_groups if group.exchangeable for java in group.object_classes]
-    return Boundary(
-        kind,
-        model.text("parameterName") or _DEFAULT_PARAMETERS[kind],
-        model.text("parameterDescription"),
-        all(java == _TABLE for java in classes),
-    )
 
 
 RowIds = Literal["new", "fail", "suffix", "skip"]
@@ -216,23 +190,6 @@ def concatenate_node(
     )
     node = native_node(node_id, CONCATENATE_FACTORY, model, position, annotation)
     return replace(node, inputs=inputs, port_groups=(PortGroup(_INPUT_GROUP, added), *node.port_groups[1:]))
-
-
-def read_concatenation(node: NativeNode) -> Concatenation:
-    """Reads the settings of a Concatenate node; KnwfError for other nodes, and if they are incomplete."""
-    model = model_of(node, CONCATENATE_FACTORY, "Concatenate node")
-    if node.model is None:
-        return Concatenation()
-    suffix = model.text("suffix")
-    if model.value("create_new_rowids") is True:
-        row_ids: RowIds = "new"
-    elif model.value("fail_on_duplicates") is True:
-        row_ids = "fail"
-    else:
-        row_ids = "suffix" if model.value("append_suffix") is True else "skip"
-    if row_ids == "suffix" and not suffix:
-        raise KnwfError(f"{node_label(node)}: the suffix for RowIDs that are there already is empty")
-    return Concatenation(model.value("intersection_of_columns") is True, row_ids, suffix)
 
 
 _URL_TIMEOUT: Final = 10_000
@@ -300,23 +257,6 @@ def _file_system(settings: PathConversion) -> Config:
     )
 
 
-def read_string_to_path(node: NativeNode) -> PathConversion:
-    """Reads the settings of a String to Path node; KnwfError for other nodes, and if they are incomplete."""
-    model = model_of(node, STRING_TO_PATH_FACTORY, "String to Path node")
-    location = (model.config("file_system") or model).config("location_spec")
-    if location is None or not model.text("selected_column_name"):
-        raise KnwfError(f"{node_label(node)} does not say which column it converts to which file system")
-    replaces = model.text("generated_column_mode") == "REPLACE_SELECTED"
-    return PathConversion(
-        column=model.text("selected_column_name"),
-        category=location.text("file_system_type"),
-        specifier=location.text("file_system_specifier") or None,
-        new_column=None if replaces else model.text("appended_column_name", "Path"),
-        must_exist=model.value("fail_on_missing_file_folder") is True,
-        fail_on_missing=model.value("fail_on_missing_values") is not False,
-    )
-
-
 OutputColumnPolicy = Literal["APPEND", "REPLACE", "REPLACE_AND_RENAME"]
 
 
@@ -339,21 +279,6 @@ def workflow_to_tool_node(
         string("outputColumnName", settings.name),
     )
     return native_node(node_id, WORKFLOW_TO_TOOL_FACTORY, model, position, annotation)
-
-
-def read_workflow_to_tool(node: NativeNode) -> ToolColumn:
-    """Reads the settings of a Workflow to Tool node; KnwfError for other nodes, and incomplete ones."""
-    model = model_of(node, WORKFLOW_TO_TOOL_FACTORY, "Workflow to Tool node")
-    if not model.text("inputColumnName"):
-        raise KnwfError(f"{node_label(node)} does not say which column has the paths of the workflows")
-    policy = model.text("outputColumnPolicy", "APPEND")
-    if policy not in get_args(OutputColumnPolicy):
-        raise KnwfError(f"{node_label(node)}: what to do with the column, {policy!r}, is not known")
-    return ToolColumn(
-        model.text("inputColumnName"),
-        cast("OutputColumnPolicy", policy),
-        model.text("outputColumnName", "Tool"),
-    )
 
 
 ColumnType = Literal["string", "int", "long", "double", "boolean"]

@@ -11,15 +11,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from .native_nodes import CELL_CLASSES, COLUMN_RENAMER_FACTORY, ROW_FILTER_FACTORY, native_node
-from .settings_xml import Config, EntryType, KnwfError, SettingsEntry, boolean, string
-from .workflow_model import ORIGIN, CanvasPosition, NativeNode, model_of, node_label
+from .settings_xml import Config, EntryType, SettingsEntry, boolean, string
+from .workflow_model import ORIGIN, CanvasPosition, NativeNode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from .native_nodes import ColumnType
 
-COMPARISONS: Final = ("EQ", "NEQ", "NEQ_MISS", "LT", "LTE", "GT", "GTE")
 PATTERNS: Final = ("WILDCARD", "REGEX")
 CONDITIONS: Final = ("IS_MISSING", "IS_NOT_MISSING", "IS_TRUE", "IS_FALSE")
 """The operators of criteria without a value."""
@@ -32,10 +31,8 @@ _VALUES: Final[Mapping[ColumnType, tuple[str, EntryType]]] = {
     "double": ("defaults.DoubleParameters", "xdouble"),
 }
 _ROW_ID: Final = "rowkey.RowKeyEqualsParameters"
-_COMPARED: Final = frozenset({_ROW_ID, *(name for name, _ in _VALUES.values())})
 _TEXT_PATTERN: Final = "pattern.PatternWithCaseParameters"
 _NUMBER_PATTERN: Final = "pattern.PatternFilterParameters"
-_NO_COLUMNS: Final = ("<row-keys>", "<row-numbers>")  # what older versions saved for RowID and row number
 _CASE: Final = ("CASE_INSENSITIVE", "CASE_SENSITIVE")
 
 
@@ -44,7 +41,7 @@ class Criterion:
     """A criterion of a Row Filter."""
 
     column: str | None  # the column; None for the RowID
-    operator: str  # one of `COMPARISONS`, `PATTERNS` and `CONDITIONS`
+    operator: str  # EQ, NEQ, NEQ_MISS, LT, LTE, GT, GTE, or one of `PATTERNS` and `CONDITIONS`
     value: str | float | None = None  # to compare with, or the pattern; None for a condition
     type: ColumnType = "string"  # of the column
     case_sensitive: bool = True
@@ -97,57 +94,6 @@ def _criterion(key: str, own: Criterion) -> Config:
     return Config(key, (*parts, Config("filterValueParameters", stored)))
 
 
-def read_row_filter(node: NativeNode) -> RowFilter:
-    """Reads the settings of a Row Filter node; KnwfError for others, and for what only KNIME decides."""
-    model = model_of(node, ROW_FILTER_FACTORY, "Row Filter node")
-    stored = model.config("predicates") or Config("predicates")
-    if not stored.children:
-        raise KnwfError(f"{node_label(node)} has no criterion")
-    return RowFilter(
-        tuple(_read_criterion(node, own) for own in stored.configs()),
-        any=model.text("matchCriteria") == "OR",
-        keep=model.text("outputMode") != "NON_MATCHING",
-    )
-
-
-def _older(stored: Config) -> Criterion | None:
-    """A comparison with a number, as older versions of KNIME saved it; None for all others."""
-    values = (stored.config("predicateValues") or stored).config("values")
-    given = None if values is None else values.config("0")
-    chosen = stored.config("columnV2") or stored.config("column") or stored
-    column, operator = chosen.text("regularChoice") or chosen.text("selected"), stored.text("operator")
-    if given is None or operator not in COMPARISONS or not column or column in _NO_COLUMNS:
-        return None
-    cell_class = (given.config("typeIdentifier") or given).text("cell_class")
-    kinds: list[ColumnType] = [kind for kind in _VALUES if CELL_CLASSES[kind] == cell_class]
-    value = given.value("value")
-    if not kinds or kinds == ["string"] or value is None:
-        return None
-    return Criterion(column, operator, value, kinds[0])
-
-
-def _read_criterion(node: NativeNode, stored: Config) -> Criterion:
-    if (older := _older(stored)) is not None:
-        return older
-    chosen, operator = stored.config("columnV2") or stored, stored.text("operator")
-    column, special = chosen.value("regularChoice"), chosen.text("specialChoice_Internals")
-    name = column if isinstance(column, str) else None
-    parameters = stored.config("filterValueParameters") or Config("filterValueParameters")
-    class_name = parameters.text("@class").removeprefix(_OPERATORS)
-    value = parameters.value("pattern" if operator in PATTERNS else "value")
-    known = {_TEXT_PATTERN, _NUMBER_PATTERN} if operator in PATTERNS else _COMPARED
-    compares = operator in (*COMPARISONS, *PATTERNS) and class_name in known and value is not None
-    if (name is None and special != "ROW_ID") or not (compares or operator in CONDITIONS):
-        what = f"'{operator}' on {name or special or 'no column'}, {class_name or 'without a value'}"
-        raise KnwfError(f"{node_label(node)} has a criterion that only KNIME decides: {what}")
-    if operator in CONDITIONS:
-        return Criterion(name, operator)
-    kinds: dict[str, ColumnType] = {own: kind for kind, (own, _) in _VALUES.items()}
-    kind = kinds.get(class_name, "long" if class_name == _NUMBER_PATTERN else "string")
-    sensitive = parameters.text("caseSensitivity", _CASE[True]) == _CASE[True]
-    return Criterion(name, operator, value, kind, sensitive)
-
-
 def column_renamer_node(
     node_id: int, names: Mapping[str, str], *, position: CanvasPosition = ORIGIN, annotation: str = ""
 ) -> NativeNode:
@@ -158,15 +104,3 @@ def column_renamer_node(
     )
     model = (Config("renamings", renamings), boolean("doNotAllowPaddedColumnName", value=True))
     return native_node(node_id, COLUMN_RENAMER_FACTORY, model, position, annotation)
-
-
-def read_column_renamer(node: NativeNode) -> dict[str, str]:
-    """Reads the new names of a Column Renamer by the present ones; KnwfError where KNIME refuses them."""
-    model = model_of(node, COLUMN_RENAMER_FACTORY, "Column Renamer node")
-    stored = (model.config("renamings") or Config("renamings")).configs()
-    names = {own.text("oldName"): own.text("newName") for own in stored}
-    if len(names) < len(stored) or len(set(names.values())) < len(stored):
-        raise KnwfError(f"{node_label(node)} renames one column twice, or two columns to one name")
-    if any(not name.strip() for name in names.values()):
-        raise KnwfError(f"{node_label(node)} has a new name that is blank")
-    return names

@@ -318,10 +318,3 @@ def is_too_old(version: str) -> bool:
 
 def node_label(node: Node) -> str:
     return f"node {node.id} ({node.name})"
-
-
-def model_of(node: NativeNode, factory: str, name: str) -> Config:
-    """The settings of a node, empty for the defaults; KnwfError if it is of another kind than ``name``."""
-    if node.factory != factory:
-        raise KnwfError(f"{node_label(node)} is no {name}")
-    return node.model or Config("model")

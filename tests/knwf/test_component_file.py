@@ -22,13 +22,12 @@ from knime_mcp.knwf import (
     edge_node,
     read_component,
     read_configuration,
-    read_edge,
     read_workflow,
     table_creator,
     with_value,
     write_component,
 )
-from knime_mcp.knwf.settings_xml import from_xml
+from knime_mcp.knwf.settings_xml import array_values, from_xml
 
 pytestmark = pytest.mark.quick
 
@@ -79,7 +78,8 @@ def test_what_is_written_is_a_shared_component_and_is_read_again(tmp_path):
     (node,) = whole.nodes
     found = read_component(whole, node)
     assert (found.entry, found.exit, len(found.workflow.nodes)) == (8, 9, 3)
-    assert read_edge(found.workflow.node(9)).names[0] == "Rows"
+    names = found.workflow.node(9).model.config("port-names")
+    assert array_values(names)[0] == "Rows"
     settings = from_xml(whole.files[node.settings_file], "settings.xml")
     assert [own.key for own in settings.config("outports").configs()] == ["outport_0", "outport_1"]
     assert settings.config("inports").configs() == ()

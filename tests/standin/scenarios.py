@@ -137,19 +137,7 @@ def public_names():
         if inspect.ismodule(value) or getattr(value, "__module__", "").startswith("typing"):
             continue
         found[name] = list(inspect.signature(value).parameters) if name in CALLED else None
-    return found | dict.fromkeys(absent_names(), ABSENT)
-
-
-#: In place of the arguments, for names that the stand-in refuses to give.
-ABSENT = "absent"
-
-
-def absent_names():
-    try:
-        from knime.api import _absent
-    except ImportError:
-        return ()  # this is KNIME
-    return _absent.ABSENT["knime.extension"]
+    return found
 
 
 def loaded(host, document, version):

@@ -5,7 +5,6 @@ from tests.standin.api import (
     columns,
     contexts,
     dialogs,
-    filters,
     groups,
     kinds,
     making,
@@ -23,8 +22,6 @@ def _named(**groups):
 CASES = _named(
     parameter=parameters.PARAMETERS,
     group=groups.GROUPS,
-    filter=filters.FILTERS,
-    date=filters.DATES,
     dialog=dialogs.DIALOGS,
     schema=schemas.SCHEMAS,
     column=schemas.COLUMNS,

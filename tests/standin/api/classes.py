@@ -1,8 +1,5 @@
 """Classes that nodes are made of: ports, specs, views, versions."""
 
-import importlib
-import warnings
-
 from tests.standin.api.tools import made, raises
 
 
@@ -10,33 +7,11 @@ def shown(**members):
     return type("Shown", (), members)()
 
 
-def former(knext, _):
-    names = {
-        "knime_extension": "IntParameter",
-        "knime_node": "PythonNode",
-        "knime_node_table": "Table",
-        "knime_parameter": "IntParameter",
-        "knime_schema": "Column",
-        "knime_views": "view",
-    }
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        modules = {name: importlib.import_module(name) for name in [*names, "knime_types"]}
-    own = [name for name in names if getattr(modules[name], names[name]) is not getattr(knext, names[name])]
-    return [own, modules["knime_types"].PythonValueFactory.__module__]
-
-
-def module(name):
-    return importlib.import_module(name)
-
-
 CLASSES = {
     "category of no module": (
         lambda k, _: eval('declare("/community/", "l", "n", "d", "i")', {"declare": k.category}),
         "/community/l",
     ),
-    "former names": (former, [[], "knime.api.types"]),
-    "names of typing": (lambda k, _: module("knime.api.schema").List[int].__origin__ is list, True),
     "optional port": (
         lambda k, _: k.input_table("P", "p", optional=None)(type("N", (), {})).input_ports[0].optional,
         None,

@@ -30,7 +30,6 @@ from typing import (
 )
 
 from . import _ktypes as k
-from ._absent import absent as _absent
 from ._absent import not_here
 from ._ktypes import (
     KnimeType,
@@ -386,12 +385,3 @@ def _describe(ktype: KnimeType) -> tuple[Any, dict[str, Any]]:
         spec = {"type": "struct", "inner_types": [field for field, _ in inner]}
         return spec, {"traits": own, "type": "struct", "inner": [traits for _, traits in inner]}
     return _SPEC_NAMES[ktype], {"traits": own, "type": "simple"}
-
-
-__getattr__ = _absent(
-    __name__,
-    "DictEncodingKeyType",
-    "HubAuthenticationPortObjectSpec",
-    "WorkflowPortInfo",
-    "WorkflowPortObjectSpec",
-)

@@ -12,7 +12,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, BinaryIO
 
-from ._absent import absent as _absent
 from ._absent import not_here
 
 
@@ -243,14 +242,3 @@ for _value_type in ("WorkflowTool", "MCPTool"):
         json.dumps(_TRAITS),
         f"knime_mcp.types.tool.{_value_type}",
     )
-
-
-__getattr__ = _absent(
-    __name__,
-    "FileStoreHandler",
-    "FromPandasColumnConverter",
-    "SetValueFactory",
-    "ToPandasColumnConverter",
-    "encode_inner_elements",
-    "get_python_type_from_name",
-)

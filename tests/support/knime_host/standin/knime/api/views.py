@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-from ._absent import absent as _absent
 from ._absent import not_here
 
 
@@ -30,4 +29,3 @@ view_svg = not_here("view_svg")
 view_png = not_here("view_png")
 view_jpeg = not_here("view_jpeg")
 view_ipy_repr = not_here("view_ipy_repr")
-__getattr__ = _absent(__name__, "view_matplotlib", "view_plotly", "view_seaborn")

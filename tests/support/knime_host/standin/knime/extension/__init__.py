@@ -8,7 +8,6 @@ is missing. Functions that are not implemented raise an error that says so.
 # ruff: noqa: F401
 # pyright: reportUnusedImport=false
 
-from knime.api._absent import absent as _absent
 from knime.api.schema import (
     BinaryPortObjectSpec,
     Column,
@@ -50,12 +49,9 @@ from .nodes import (
 from .parameter import (
     And,
     BoolParameter,
-    ColumnFilterConfig,
-    ColumnFilterParameter,
     ColumnParameter,
     Condition,
     Contains,
-    DateTimeParameter,
     DialogContextCondition,
     DoubleParameter,
     Effect,
@@ -99,12 +95,3 @@ from .ports import (
 )
 
 supported_value_types = LogicalType.supported_value_types
-__getattr__ = _absent(
-    __name__,
-    "DictEncodingKeyType",
-    "ProxySettings",
-    "get_proxy_settings",
-    "view_matplotlib",
-    "view_plotly",
-    "view_seaborn",
-)

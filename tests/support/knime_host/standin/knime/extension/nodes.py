@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import Any, TypeVar
 
-from knime.api._absent import absent as _absent
 from knime.api._absent import not_here
 from knime.api.schema import (
     PortObjectSpec,
@@ -294,14 +293,3 @@ def _real(result: Any) -> Any:
 
 load_port_object = not_here("load_port_object")
 save_port_object = not_here("save_port_object")
-__getattr__ = _absent(
-    __name__,
-    "EmptyIntermediateRepresentation",
-    "IntermediateRepresentation",
-    "PortObjectConverter",
-    "PortObjectDecoder",
-    "PortObjectEncoder",
-    "PortObjectIntermediateRepresentation",
-    "PortObjectSpecIntermediateRepresentation",
-    "StringIntermediateRepresentation",
-)

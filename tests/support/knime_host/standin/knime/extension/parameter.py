@@ -22,19 +22,12 @@ from ._base import (
     settings_of,
 )
 from ._columns import (
-    ColumnFilterConfig,
-    ColumnFilterMode,
-    ColumnFilterParameter,
     ColumnParameter,
-    ManualFilterConfig,
     MultiColumnParameter,
-    PatternFilterConfig,
-    TypeFilterConfig,
 )
 from ._groups import LayoutDirection, ParameterArray, ParameterGroup, inject, parameter_group, validate
 from ._values import (
     BoolParameter,
-    DateTimeParameter,
     DoubleParameter,
     EnumParameter,
     EnumParameterOptions,

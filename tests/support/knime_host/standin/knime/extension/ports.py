@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar, TypeVar
 
-from knime.api._absent import absent as _absent
 from knime.api._absent import not_here
 from knime.api.schema import CredentialPortObjectSpec, PortObjectSpec
 
@@ -294,14 +293,3 @@ class PortTypeRegistry:
 
 
 # Converters between ports of KNIME's Java side and Python.
-__getattr__ = _absent(
-    __name__,
-    "EmptyIntermediateRepresentation",
-    "IntermediateRepresentation",
-    "PortObjectConverter",
-    "PortObjectDecoder",
-    "PortObjectEncoder",
-    "PortObjectIntermediateRepresentation",
-    "PortObjectSpecIntermediateRepresentation",
-    "StringIntermediateRepresentation",
-)

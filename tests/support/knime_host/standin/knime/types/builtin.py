@@ -12,7 +12,6 @@ import zoneinfo
 from dataclasses import asdict, dataclass
 from typing import Any, BinaryIO, ClassVar
 
-from knime.api._absent import absent as _absent
 from knime.api.types import PythonValueFactory, TableOrFileStorePythonValueFactory
 
 _EPOCH = dt.datetime(1970, 1, 1)
@@ -174,8 +173,3 @@ class PNGImageValueFactory(TableOrFileStorePythonValueFactory):
 
 def _pillow() -> Any:
     return importlib.import_module("PIL.Image")
-
-
-__getattr__ = _absent(
-    __name__, "BooleanSetValue", "DenseBitVectorValue", "DenseByteVectorValue", "XmlValueFactory"
-)

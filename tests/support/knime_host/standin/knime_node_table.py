@@ -1,3 +1,0 @@
-"""The former name of ``knime.api.table``, which extensions still import."""
-
-from knime.api.table import *  # noqa: F403
