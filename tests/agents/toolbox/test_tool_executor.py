@@ -226,11 +226,12 @@ def test_images_reach_the_model_and_are_kept_for_people(one):
 def test_an_image_that_is_too_large_is_named(tools_of, server):
     (tool,) = [tool for tool in Toolset(tools_of(server.url("/one"))).bound if tool.name == "pixel"]
     replies = ReplyMaker(registry=DataRegistry(), large=LargeResults(2000))
-    for size, shown in ((5_000_000, True), (5_000_001, False)):
+    for size, shown in ((3_750_000, True), (3_750_001, False)):
         image = ImageContent(data=b"p" * size, mime_type="image/png")
         answer = ToolAnswer(text="a picture", structured=ABSENT, blocks=(image,))
         content = replies.content(tool, answer, reads_on=True)
         assert isinstance(content, list) is shown
+    assert "not shown all images of 'pixel'" in "".join(replies.notes)
 
 
 def test_calls_from_many_threads_are_all_answered_and_recorded(one):
