@@ -60,7 +60,7 @@ def response_format(tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 def read(message: AIMessage) -> AIMessage | None:
     """The answer with its call or its text in the usual place; None if it does not have the form."""
     try:
-        reply: object = parse_json(text_of(message))
+        reply: Any = parse_json(text_of(message))
     except ValueError:
         return None
     match reply:
