@@ -63,19 +63,13 @@ def read(message: AIMessage) -> AIMessage | None:
         reply: Any = parse_json(text_of(message))
     except ValueError:
         return None
-    match reply:
-        case {"tool": str(name), "arguments": dict(arguments)}:
-            call = {
-                "type": "tool_call",
-                "id": "call",
-                "name": name,
-                "args": cast("dict[str, Any]", arguments),
-            }
-            return message.model_copy(update={"content": "", "tool_calls": [call]})
-        case {"answer": str(text)}:
-            return message.model_copy(update={"content": text})
-        case _:
-            return None
+    fields = cast("dict[str, Any]", reply) if isinstance(reply, dict) else {}
+    name, arguments, answer = (fields.get(field) for field in ("tool", "arguments", "answer"))
+    if isinstance(name, str) and isinstance(arguments, dict):
+        given = cast("dict[str, Any]", arguments)
+        call: dict[str, Any] = {"type": "tool_call", "id": "call", "name": name, "args": given}
+        return message.model_copy(update={"content": "", "tool_calls": [call]})
+    return message.model_copy(update={"content": answer}) if isinstance(answer, str) else None
 
 
 def _words(tools: Sequence[Mapping[str, Any]]) -> str:
