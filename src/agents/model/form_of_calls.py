@@ -60,22 +60,16 @@ def response_format(tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 def read(message: AIMessage) -> AIMessage | None:
     """The answer with its call or its text in the usual place; None if it does not have the form."""
     try:
-        reply: object = parse_json(text_of(message))
+        reply: Any = parse_json(text_of(message))
     except ValueError:
         return None
-    match reply:
-        case {"tool": str(name), "arguments": dict(arguments)}:
-            call = {
-                "type": "tool_call",
-                "id": "call",
-                "name": name,
-                "args": cast("dict[str, Any]", arguments),
-            }
-            return message.model_copy(update={"content": "", "tool_calls": [call]})
-        case {"answer": str(text)}:
-            return message.model_copy(update={"content": text})
-        case _:
-            return None
+    fields = cast("dict[str, Any]", reply) if isinstance(reply, dict) else {}
+    name, arguments, answer = (fields.get(field) for field in ("tool", "arguments", "answer"))
+    if isinstance(name, str) and isinstance(arguments, dict):
+        given = cast("dict[str, Any]", arguments)
+        call: dict[str, Any] = {"type": "tool_call", "id": "call", "name": name, "args": given}
+        return message.model_copy(update={"content": "", "tool_calls": [call]})
+    return message.model_copy(update={"content": answer}) if isinstance(answer, str) else None
 
 
 def _words(tools: Sequence[Mapping[str, Any]]) -> str:

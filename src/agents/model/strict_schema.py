@@ -139,7 +139,8 @@ def _kind(schema: Any, root: Mapping[str, Any], parts: Sequence[Any], choices: l
         return "array"
     if not declared and any(word in part for word in _OF_TEXTS for part in parts):
         return "string"
-    return next((kind for kind in _SIMPLE if kind in declared), "json")
+    simple: list[_Kind] = [kind for kind in _SIMPLE if kind in declared]
+    return simple[0] if simple else "json"
 
 
 def _words(

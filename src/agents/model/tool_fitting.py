@@ -160,18 +160,21 @@ class ToolFitting:
         )
 
     def _fitted(self, definition: dict[str, Any]) -> dict[str, Any]:
-        function = cast("dict[str, Any]", definition["function"])
+        function: dict[str, Any] = definition["function"]
         if self._all_strict or function["name"] in self._strict:
             parameters, told = strict_schema(function["parameters"])
             text = " ".join(filter(None, (function.get("description"), told)))
             # Some endpoints refuse an empty description, some an object without properties.
-            function = {"name": function["name"], "description": text or f"The tool {function['name']}."}
-            if parameters is not None:
-                function["parameters"] = parameters
+            function = {
+                "name": function["name"],
+                "description": text or f"The tool {function['name']}.",
+                **({} if parameters is None else {"parameters": parameters}),
+            }
         text = str(function.get("description") or "")
         if self._longest is not None and len(text) > self._longest:
             rest = f"The tool's description goes on: {text[self._longest - 1 :]}"
-            parameters = function.get("parameters") or {"type": "object", "properties": {}}
+            empty: dict[str, Any] = {"type": "object", "properties": {}}
+            parameters = cast("dict[str, Any]", function.get("parameters") or empty)
             # Nothing that the server says is lost: schemas may be longer than descriptions.
             whole = {**parameters, "description": f"{rest}\n{parameters.get('description', '')}".strip()}
             function = {**function, "description": f"{text[: self._longest - 1]}…", "parameters": whole}
@@ -197,5 +200,6 @@ def _name(definition: Mapping[str, Any]) -> str:
 def _named_tools(said: str, sent: Sequence[str]) -> set[str]:
     """The tools that an endpoint's refusal is about, by name or position."""
     named = set(_QUOTED.findall(said)) & set(sent)
-    found = next(filter(None, (pattern.findall(said) for pattern in _POSITIONS)), [])
+    none: list[str] = []
+    found = next(filter(None, (pattern.findall(said) for pattern in _POSITIONS)), none)
     return named or {sent[int(position)] for position in found if int(position) < len(sent)}

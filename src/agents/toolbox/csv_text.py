@@ -6,6 +6,7 @@ import re
 from typing import Any, Final, cast
 
 from ...types.texts import compact_json
+from ..model.written_calls import mappings
 
 # What would be read as something else than this text.
 _QUOTED: Final = re.compile(r"""["',\n\r]|\A\s|\s\Z|\A\Z|\A[-+.\d]|\A(?:true|false|null)\Z""")
@@ -16,8 +17,8 @@ def csv_text(value: object) -> str | None:
 
     Texts that could be taken for a number, and those with commas, stand in quotes; no value is empty.
     """
-    records = cast("list[dict[str, Any]]", value) if isinstance(value, list) else []
-    if len(records) < 2 or not all(isinstance(record, dict) and record for record in records):
+    records = mappings(value)
+    if len(records) < 2 or not all(records) or len(records) < len(cast("list[Any]", value)):
         return None
     names = list(records[0])
     if any(
