@@ -205,8 +205,9 @@ def read_workbook(file: Path) -> Sheet:
                     raise WorkbookError(f"unpacks to {unpacked:,} bytes, of which {_UNPACKED:,} are allowed")
                 with _installed():
                     import python_calamine
+                reader: Any = python_calamine
                 stream.seek(0)
-                return _joined(python_calamine.load_workbook(stream), WorkbookFacts(archive))
+                return _joined(reader.load_workbook(stream), WorkbookFacts(archive))
         except WorkbookError:
             raise
         except zipfile.BadZipFile:

@@ -40,7 +40,7 @@ class CellFormat(str):
     def fills_up(self) -> bool:
         """Whether whole numbers are shown with all digits, as ids are: 00123, KD-0012, 078-05-1120."""
         tokens = _TOKEN.findall(self)
-        return tokens.count("0") > 1 and "".join(tokens) == self
+        return tokens.count("0") > 1 and "".join(tokens) == str(self)
 
     def filled_up(self, number: int) -> str:
         tokens = _TOKEN.findall(self)
@@ -127,13 +127,12 @@ class WorkbookFacts:
 
     def _read_formats(self, part: str) -> dict[str, CellFormat]:
         codes, formats = dict(_BY_NUMBER), dict[str, CellFormat]()
-        within = ""
+        within, number = "", 0
         for name, attributes in self._starts(part):
             if name == "numFmt":
                 codes[attributes["numFmtId"]] = attributes["formatCode"]
             elif name in ("cellStyleXfs", "cellXfs"):
                 within = name
-                number = 0
             elif name == "xf" and within == "cellXfs":
                 code = CellFormat(codes.get(attributes.get("numFmtId", "0"), "General"))
                 if code.fills_up or code.has_time or not (code.shows(text=True) and code.shows(text=False)):
