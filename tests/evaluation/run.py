@@ -130,7 +130,7 @@ def scripted(kind: str, task: Task, number: int, places: Places) -> Iterator[End
     makes: dict[str, Callable[[], models.Model]] = {
         "good": lambda: models.good(task),
         "weak": lambda: models.weak(task, number),
-        "hostile": lambda: models.hostile(task, next(iter(places.urls(task)), "KNIME workflow")),
+        "hostile": lambda: models.hostile(task, next(iter(places.urls(task)))),
     }
     with ChatServer([lambda request: makes[kind]()(request)], repeat=True) as server:
         yield Endpoint(url=server.url, model="test-model")
