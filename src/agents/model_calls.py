@@ -29,10 +29,10 @@ from langchain_core.messages import (
 from ..client.protocol.tools import format_size
 from ..client.validation.argument_schemas import properties_in
 from .agent_events import ModelRetried, TextDelta, TokenUsage
+from .form_of_calls import read as read_reply
+from .form_of_calls import response_format, told
 from .message_content import blocks_of, text_of
 from .model.agent_model import ModelRequest
-from .model.form_of_calls import read as read_reply
-from .model.form_of_calls import response_format, told
 from .model.model_errors import (
     Construct,
     ContextTooLong,

@@ -145,24 +145,27 @@ class DemoStory:
         show_table(None, ("Tool name", "Parameters", "Description"), rows)
 
     def _batch(self, sessions: CommandSessions, route: ServerRoute) -> None:
+        from ..runs.argument_sources import ParameterRows, PlannedCalls
         from .batch_run import run_and_write, table_run
 
         self._table.parent.mkdir(parents=True, exist_ok=True)
         self._journal.unlink(missing_ok=True)
         tool = sessions.find_tool(route, "count_words")
         sessions.run_for([route])
+        table = read_table(self._root / "examples" / "demo" / "parameters.csv")
         run = table_run(
-            read_table(self._root / "examples" / "demo" / "parameters.csv"),
+            PlannedCalls(tool=tool, parameters=ParameterRows.of_file(table)),
             tool,
-            column=None,
-            constants={},
             sessions=sessions,
             concurrency=4,
             fail=False,
             journal_file=self._journal,
             earlier_file=None,
         )
-        if run_and_write(run, self._interrupt, self._table, raw_csv=False, as_json=False) == "canceled":
+        ending = run_and_write(
+            run, self._interrupt, self._table, all_columns=False, raw_csv=False, as_json=False
+        )
+        if ending == "canceled":
             raise Canceled("The demo was stopped")
         rows = [
             (

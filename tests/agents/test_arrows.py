@@ -5,14 +5,22 @@ from pathlib import Path
 
 AGENTS = Path(__file__).parents[2] / "src" / "agents"
 MAY_IMPORT = {
-    "toolbox": set(),
+    "toolbox": {"model"},
     "model": set(),
     "agent_events": {"toolbox", "answer_schema"},
-    "message_content": set(),
+    "message_content": {"model"},
+    "form_of_calls": {"message_content", "model"},
     "person_clock": set(),
     "answer_schema": {"message_content", "model"},
     "model_messages": {"message_content", "toolbox", "model", "agent_events"},
-    "model_calls": {"model", "agent_events", "answer_schema", "message_content", "model_messages"},
+    "model_calls": {
+        "model",
+        "agent_events",
+        "answer_schema",
+        "message_content",
+        "form_of_calls",
+        "model_messages",
+    },
     "agent_loop": {
         "toolbox",
         "model",

@@ -28,7 +28,9 @@ _LONGEST: Final = {
 }
 _LONGEST_TYPE: Final = 80
 # Beside them a result has content. `toolResult` is read as `CallToolResult.text` says.
-_NO_CONTENT: Final = frozenset(("content", "isError", "_meta", "resultType", "toolResult", "task"))
+_NO_CONTENT: Final = frozenset(
+    ("content", "isError", "_meta", "resultType", "ttlMs", "cacheScope", "toolResult", "task")
+)
 TOKEN: Final = frozenset("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 """The characters of a header name (RFC 9110 §5.6.2)."""
 # Keywords whose values are schemas, lists of schemas, or maps of schemas. Keywords with plain values

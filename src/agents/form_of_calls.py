@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
-from ...tools.calling_hints import example_arguments
-from ...types.texts import compact_json, parse_json
-from ..message_content import text_of
-from .strict_schema import strict_schema
+from ..tools.calling_hints import example_arguments
+from ..types.texts import compact_json, parse_json
+from .message_content import text_of
+from .model.strict_schema import strict_schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
