@@ -1,9 +1,4 @@
-import base64
-import re
-
-import pyarrow.parquet as pq
-
-from knime_mcp.knwf import check_archive
+from knime_mcp.knwf import CONFIGURATION_FACTORIES, check_archive, read_configuration, read_workflow
 from tests.support.scripted_server import ScriptedServer, modern, rpc, tool
 from tests.tools.test_tool_component import SCHEMA
 
@@ -20,52 +15,31 @@ TYPED = {
 }
 
 
-def test_a_component_of_a_tool_runs_with_its_settings(cli, tmp_path):
-    rows = rpc({"content": [{"type": "text", "text": '[{"id": 1}, {"id": 2}]'}]})
+def settings_of(file):
+    """The settings of a component by name, with what they are at first."""
+    nodes = read_workflow(file).nodes
+    known = [node for node in nodes if getattr(node, "factory", "") in CONFIGURATION_FACTORIES]
+    return {own.parameter: own.value for own in map(read_configuration, known)}
+
+
+def test_a_component_of_a_tool_has_its_settings(cli, tmp_path):
     listed = rpc({"tools": [tool("find", inputSchema=SCHEMA, title="Find things")]})
-    with ScriptedServer(modern(tools__list=listed, tools__call=rows)) as server:
+    with ScriptedServer(modern(tools__list=listed)) as server:
         made = cli("make-component", server.url, "find", "--out", "find.knwf")
-        assert (made.code, "with 8 settings" in made.err) == (0, True), made.err
-        assert "not opened in KNIME itself" in made.err
-        assert list(check_archive(tmp_path / "find.knwf")) == []
-        done = cli("run", "find.knwf", "--set", "query=x", "--set", "limit=7", "--out", "out")
-        assert done.code == 0, done.err
-        (sent,) = (request.params["arguments"] for request in server.named("tools/call"))
-        wrong = cli("run", "find.knwf", "--set", "query=x", "--set", "order=sideways")
-        assert (wrong.code, "is no choice of 'order', which offers 'up', 'down'" in wrong.err) == (2, True)
-    assert sent == {"query": "x", "limit": 7, "order": "up", "exact": True, "ratio": 0.5}
-    files = {re.sub(r"^\d+ ", "", file.name): file for file in (tmp_path / "out").glob("*.parquet")}
-    assert pq.read_table(files["Component Output - Records.parquet"])["id"].to_pylist() == [1, 2]
-    (row,) = pq.read_table(files["Component Output - Result.parquet"]).to_pylist()
-    assert row["Status"] == "ok"
+    assert (made.code, "with 8 settings" in made.err) == (0, True), made.err
+    assert "not opened in KNIME itself" in made.err
+    assert list(check_archive(tmp_path / "find.knwf")) == []
+    found = settings_of(tmp_path / "find.knwf")
+    assert set(SCHEMA["properties"]) <= set(found)
+    assert found["order"] == "up"
 
 
-def test_dates_files_and_objects_are_sent_as_the_schema_wants_them(cli, tmp_path):
-    picture = b"\x89PNG\r\n\x1a\n123"
-    (tmp_path / "a b.png").write_bytes(picture)
+def test_dates_files_and_objects_have_settings_of_their_own(cli, tmp_path):
     listed = rpc({"tools": [tool("show", inputSchema=TYPED)]})
-    answer = rpc({"content": [{"type": "text", "text": "ok"}]})
-    with ScriptedServer(modern(tools__list=listed, tools__call=answer)) as server:
+    with ScriptedServer(modern(tools__list=listed)) as server:
         assert cli("make-component", server.url, "show").code == 0
-        missing = cli("run", "show.knwf", "--set", "options={}")
-        assert (missing.code, "No file or URL provided" in missing.err) == (1, True), missing.err
-        values = {
-            "day": "2026-03-04",
-            "at": "2026-03-04T05:06:07+01:00[Europe/Berlin]",
-            "picture": str(tmp_path / "a b.png"),
-            "options": '{"deep": [1]}',
-        }
-        done = cli("run", "show.knwf", *(f"--set={name}={value}" for name, value in values.items()))
-        assert done.code == 0, done.err
-        gone = cli("run", "show.knwf", "--set", "options={}", "--set", "picture=no.png")
-        assert (gone.code, 'No such file: "no.png"' in gone.err) == (1, True), gone.err
-        (sent,) = (request.params["arguments"] for request in server.named("tools/call"))
-    assert sent == {
-        "day": "2026-03-04",
-        "at": "2026-03-04T05:06:07+01:00",
-        "picture": base64.b64encode(picture).decode(),
-        "options": {"deep": [1]},
-    }
+    assert list(check_archive(tmp_path / "show.knwf")) == []
+    assert set(TYPED["properties"]) <= set(settings_of(tmp_path / "show.knwf"))
 
 
 def test_what_cannot_be_made_says_why(cli):
@@ -73,7 +47,7 @@ def test_what_cannot_be_made_says_why(cli):
     assert cli("make-component", "http://h/mcp", "t", "--out", "t.zip").code == 2
 
 
-def test_a_server_that_is_a_command_is_refused_at_once(cli, tmp_path):
+def test_a_server_that_is_a_command_is_refused_at_once(cli, linear, tmp_path):
     made = cli("make-component", "--stdio", "files=no-such-program", "find")
     assert made.code == 2
     assert "stdio:files is a command on this computer, which KNIME does not start" in made.err

@@ -74,8 +74,7 @@ def test_a_token_in_a_graph_document_is_not_in_the_journal(reply, tmp_path):
         command = [
             sys.executable,
             "-m",
-            "knime_mcp.cli.app",
-            "graph",
+            "knime_mcp_graph.commands.program",
             "run",
             "g.yaml",
             "t",

@@ -90,7 +90,6 @@ ROW_FAULTS = {
         "an event of more than 200000 bytes",
         None,
     ),
-    "result of a wrong shape": (pushed(lambda r: answer(r, 3)), ProtocolError, "wants an object", None),
 }
 
 

@@ -225,7 +225,7 @@ def test_nothing_waits_for_a_server_that_was_a_command(host):
     assert lines == [(1, 2), (1, 3), (1, 4), (4, 5)]
     assert "start the server over HTTP first" in exported.workflow.nodes[1].annotation
     about = exported.workflow.annotations[0].text
-    assert "--server stdio:files=http://" in about
+    assert "run them over HTTP and enter their URLs" in about
     assert "No other node waits" in about
     first = audit_workflow([record(1, local), record(2), record(3)], name="w").workflow.connections
     assert [(own.source, own.destination) for own in first] == [(2, 3)]

@@ -104,10 +104,10 @@ async def client_of_fork(arguments, log):
         assert process.exitcode == 0, log.read_text()
 
 
-def command(*arguments, timeout=DEADLINE):
-    """Runs a command of mcpgraph to its end."""
+def command(*arguments, timeout=DEADLINE, program=PROGRAM):
+    """Runs a command of mcpgraph, or of another program, to its end."""
     return commands.run(
-        [*PROGRAM, *map(str, arguments)],
+        [*program, *map(str, arguments)],
         env=environment(), capture_output=True, text=True, timeout=timeout, check=False,
     )  # fmt: skip
 

@@ -9,10 +9,13 @@ import pytest
 
 from knime_mcp.audit.journal_reading import read_journal
 from knime_mcp.client.mcp_client import MCPClient
+from tests.support import commands
 from tests.support.waiting import until
 
 from .graphs import FIXTURE, call, transform
 from .live import DEADLINE, SERVE, command, graph_file, served
+
+KNIME_MCP = commands.words_of()
 
 SERVER = f"fx={shlex.join([sys.executable, str(FIXTURE)])}"
 NODES = (
@@ -41,10 +44,10 @@ def test_calls_through_a_server_verify_and_replay_as_the_same(tmp_path):
         assert server.end("SIGTERM") == 0
     records = read_journal(journal).records
     assert sorted(record.tool_name for record in records) == sorted(["echo", "large", *["text"] * 3] * 20)
-    verified = command("audit", "verify", journal)
+    verified = command("audit", "verify", journal, program=KNIME_MCP)
     assert verified.returncode == 4, verified.stdout + verified.stderr
     assert "consistent, but not anchored" in verified.stdout
-    replayed = command("replay", journal, "--stdio", SERVER, "--json")
+    replayed = command("replay", journal, "--stdio", SERVER, "--json", program=KNIME_MCP)
     assert replayed.returncode == 0, replayed.stdout[-2000:] + replayed.stderr
     found = json.loads(replayed.stdout)
     assert found["counts"] == {"same": 100}
@@ -66,11 +69,11 @@ def test_a_journal_of_a_server_that_was_killed_in_a_run(tmp_path):
         until(begun.exists)
         server.process.kill()
         assert slow.exception(DEADLINE) is not None
-    verified = command("audit", "verify", journal)
+    verified = command("audit", "verify", journal, program=KNIME_MCP)
     assert verified.returncode == 1
     assert "truncated" in verified.stdout
     assert "It has 5 calls up to there" in verified.stderr
-    replayed = command("replay", journal, "--stdio", SERVER, "--json")
+    replayed = command("replay", journal, "--stdio", SERVER, "--json", program=KNIME_MCP)
     assert json.loads(replayed.stdout)["counts"] == {"same": 5}, replayed.stderr
     assert replayed.returncode == 0
 
@@ -79,11 +82,11 @@ def test_a_journal_of_a_server_that_was_killed_in_a_run(tmp_path):
     with served(*SERVE, plain, "--http", "0", "--audit", journal) as server, MCPClient(server.url) as client:
         assert not client.call_tool("t", {"n": 8}).is_error
         assert server.end("SIGTERM") == 0
-    verified = command("audit", "verify", journal)
+    verified = command("audit", "verify", journal, program=KNIME_MCP)
     found = [line.partition(": ")[2] for line in verified.stdout.splitlines() if line.startswith("run ")]
     assert found == ["5 calls", "5 calls, complete"]
     assert verified.stderr.count("no closing record") == 1
-    replayed = command("replay", journal, "--stdio", SERVER, "--json")
+    replayed = command("replay", journal, "--stdio", SERVER, "--json", program=KNIME_MCP)
     assert json.loads(replayed.stdout)["counts"] == {"same": 10}, replayed.stderr
 
 
@@ -97,10 +100,10 @@ def test_a_call_that_was_changed_on_record_is_found(tmp_path):
     place = next(index for index, line in enumerate(lines) if '"kind":"call"' in line)
     lines[place] = lines[place].replace('"n\\":4', '"n\\":5')
     journal.write_text("".join(lines), "utf-8")
-    verified = command("audit", "verify", journal)
+    verified = command("audit", "verify", journal, program=KNIME_MCP)
     assert verified.returncode == 1
     assert "altered" in verified.stdout + verified.stderr
-    refused = command("replay", journal, "--stdio", SERVER, "--json")
+    refused = command("replay", journal, "--stdio", SERVER, "--json", program=KNIME_MCP)
     assert (refused.returncode, refused.stdout) == (1, "")
-    replayed = command("replay", journal, "--stdio", SERVER, "--json", "--force-altered")
+    replayed = command("knime-mcp", "replay", journal, "--stdio", SERVER, "--json", "--force-altered")
     assert json.loads(replayed.stdout)["counts"].get("same", 0) < 5
