@@ -15,6 +15,7 @@ from .conftest import DEADLINE, ROOT
 URL = "http://127.0.0.1:8931/mcp"
 DOCUMENTS = ["README.md", "examples/README.md", "docs/index.md", "docs/audit.md", "docs/command-line.md"]
 NEEDS_MORE = {"demo", "agent", "chat", "login"}  # a terminal of its own, a model, a person
+SERVES = {"serve", "gateway", "studio"}  # which end when somebody ends them
 PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -38,7 +39,7 @@ def typed(document: str):
         words = shlex.split(command, comments=True)
         if words[0] == "knime-mcp":
             words = words[1:]
-        if words[0] not in NEEDS_MORE and "serve" not in words and "gateway" not in words:
+        if words[0] not in NEEDS_MORE and SERVES.isdisjoint(words):
             yield words
 
 

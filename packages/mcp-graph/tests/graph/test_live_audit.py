@@ -105,5 +105,5 @@ def test_a_call_that_was_changed_on_record_is_found(tmp_path):
     assert "altered" in verified.stdout + verified.stderr
     refused = command("replay", journal, "--stdio", SERVER, "--json", program=KNIME_MCP)
     assert (refused.returncode, refused.stdout) == (1, "")
-    replayed = command("knime-mcp", "replay", journal, "--stdio", SERVER, "--json", "--force-altered")
+    replayed = command("replay", journal, "--stdio", SERVER, "--json", "--force-altered", program=KNIME_MCP)
     assert json.loads(replayed.stdout)["counts"].get("same", 0) < 5
