@@ -109,7 +109,7 @@ packages: $(VENV)/.dev  ## the three wheels, a source distribution and a list of
 	$(BIN)/python -m tests.packaging.packages $(PACKAGES_ARGS)
 
 docs: $(VENV)/.dev  ## the pages of docs/ as a site in build/site, with a reference made from code; no dead link
-	$(BIN)/python docs/build_site.py build/site
+	$(BIN)/python -m docs.build_site build/site
 
 real-knime: knime-sources .venv-knime/.ready  ## the tests without peers, under KNIME's own Python sources of every release at hand
 	PYTHONPATH="$(SOURCES)" .venv-knime/bin/python -m tests.support.real_knime_releases "$(KNIME_SOURCES)" $(PYTEST_ARGS)

@@ -1,4 +1,4 @@
-"""Builds the pages here as a site, with a reference made from code: ``python docs/build_site.py [FOLDER]``.
+"""Builds the pages here as a site, with a reference made from code: ``python -m docs.build_site [FOLDER]``.
 
 The pages stay as GitHub shows them. What they link to outside of this folder comes along below ``project/``.
 Ends with 1 if a link leads nowhere, after counting pages, pictures and broken links in what was built.

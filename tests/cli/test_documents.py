@@ -15,7 +15,6 @@ from .conftest import DEADLINE, ROOT
 URL = "http://127.0.0.1:8931/mcp"
 DOCUMENTS = ["README.md", "examples/README.md", "docs/index.md", "docs/audit.md", "docs/command-line.md"]
 NEEDS_MORE = {"demo", "agent", "chat", "login"}  # a terminal of its own, a model, a person
-SERVES = {"serve", "gateway", "studio"}  # which end when somebody ends them
 PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -35,11 +34,11 @@ def demo_url():
 def typed(document: str):
     """The commands to run: those in blocks, without what needs more than this machine has."""
     text = (ROOT / document).read_text(encoding="utf-8")
-    for command in commands_in(re.sub(r"`knime-mcp [^`]*`", "", text)):
+    for command in commands_in(re.sub(r"`(?:knime-mcp|mcpgraph|knime-nodes) [^`]*`", "", text)):
         words = shlex.split(command, comments=True)
         if words[0] == "knime-mcp":
             words = words[1:]
-        if words[0] not in NEEDS_MORE and SERVES.isdisjoint(words):
+        if words[0] not in NEEDS_MORE:
             yield words
 
 
