@@ -32,7 +32,15 @@ from knime_node_knowledge.packs import BASICS
 from knime_node_knowledge.sources.catalogue_build import build_catalogue
 from knime_node_knowledge.sources.spec_packs import read_pack
 
-QUERIES = Path(__file__).parents[1] / "tests" / "knowledge" / "relevance" / "queries.txt"
+QUERIES = (
+    Path(__file__).parents[1]
+    / "packages"
+    / "node-knowledge"
+    / "tests"
+    / "knowledge"
+    / "relevance"
+    / "queries.txt"
+)
 WORDS_PER_DESCRIPTION = 260
 SETTINGS = 9
 
