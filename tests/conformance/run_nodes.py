@@ -45,7 +45,7 @@ START_SECONDS = 60
 @contextmanager
 def served():
     """The server; gives its URL."""
-    command = [sys.executable, "-m", "knime_mcp.cli.app", "nodes", "serve", "--http", "0"]
+    command = [sys.executable, "-m", "knime_node_knowledge.commands.program", "serve", "--http", "0"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     try:
         for line in process.stderr:
