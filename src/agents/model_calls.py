@@ -62,15 +62,11 @@ _WORTH_LEAVING_OUT: Final = 4 * len(_LEFT_OUT)
 _LESS: Final = "sent again with fewer tools or shorter results"
 _FEWEST_READ: Final = 500
 _IMAGES: Final = frozenset({"image", "image_url"})
-_ANSWER_LIMIT: Final = re.compile(r"(?:output|completion) tokens|in the completion", re.IGNORECASE)
 _GO_ON: Final = "Go on."
 #: What other runs with the model may do again.
 _OF_ONE_RUN: Final = frozenset({Construct.STREAM, Construct.LARGE_LIMIT, Construct.ONE_IMAGE})
 _LEAST_LIMIT: Final = 64
 _MOST_DOUBLINGS: Final = 7
-_CONTEXT_SIZE: Final = re.compile(
-    r"(?:(?:context (?:length|window|size|limit)|model length)\D{0,20}|> )(\d+)", re.IGNORECASE
-)
 _TOKENS_READ: Final = re.compile(
     r"(\d+) (?:input|prompt) tokens|(\d+) (?:in|of|from) the (?:messages|prompt|input)|(\d+) \+ \d+ >",
     re.IGNORECASE,
@@ -211,11 +207,13 @@ class ModelCalls:
                     raise
                 problem = self._problem(error)
                 said = all_said(error)
-            room = self._room(problem, said, messages, iteration)
+            # A lower limit costs least, then what can be read again, and at last the oldest results.
+            adapted = self._lowered(problem)
+            room = None if adapted else self._room(problem, said, messages, iteration)
             if room is not None:
                 messages, offer = room.messages, replace(offer, tools=offer.tools and room.tools)
                 continue
-            adapted = self._fit_tools(problem, said, offer.tools, offered.tools)
+            adapted = adapted or self._fit_tools(problem, said, offer.tools, offered.tools)
             # What an endpoint says is often about several parts: one change at a time, the least harmful
             # one first.
             adapted = adapted or self._change(problem, messages, offered, known)
@@ -251,8 +249,9 @@ class ModelCalls:
         """Asks as an endpoint without tools has to be asked, and not as a stream: a person would see JSON."""
         tools = () if offer.choice == "none" else offer.tools
         form = offer.form or response_format(tools)
-        request = ModelRequest(messages=told(messages, tools), response_format=form)
-        message = await self._model.answer(request)
+        message = await self._model.answer(
+            ModelRequest(messages=told(messages, tools), response_format=form, token_limit=self._token_limit)
+        )
         if offer.form is not None or finish_reason(message) == "length":
             return message
         read = read_reply(message)
@@ -296,7 +295,7 @@ class ModelCalls:
         self, problem: ModelError, said: str, messages: Sequence[BaseMessage], iteration: int
     ) -> Room | None:
         """What is sent instead of a conversation that does not fit; None if nothing can be spared."""
-        if not isinstance(problem, ContextTooLong) or _ANSWER_LIMIT.search(problem.what):
+        if not isinstance(problem, ContextTooLong):
             return None
         self._tools.context = context_in(said) or self._tools.context
         room = self._make_room(self._tools.context, messages)
@@ -342,8 +341,6 @@ class ModelCalls:
         What was `known` to be refused was not sent. Returns None if no change may help.
         """
         if isinstance(problem, ContextTooLong):
-            if Construct.LARGE_LIMIT in problem.refused and self._lower_limit(problem.said):
-                return Construct.LARGE_LIMIT.value
             return self._messages.leave_out(messages, problem)
         for construct in problem.refused if isinstance(problem, ModelRequestRefused) else ():
             if construct in known:
@@ -382,13 +379,17 @@ class ModelCalls:
             " name"
         ] = None
 
+    def _lowered(self, problem: ModelError) -> str | None:
+        is_about = isinstance(problem, ContextTooLong) and Construct.LARGE_LIMIT in problem.refused
+        return Construct.LARGE_LIMIT.value if is_about and self._lower_limit(problem.said) else None
+
     def _lower_limit(self, said: str) -> bool:
         """Lowers the token limit to what fits beside the conversation, by the endpoint's own numbers."""
         limit, own = self._token_limit, self._model.settings.token_limit
         if limit is None or own is None:
             return False
-        context, read = (pattern.search(said) for pattern in (_CONTEXT_SIZE, _TOKENS_READ))
-        fits = int(context[1]) - int(next(filter(None, read.groups()))) if context and read else limit
+        context, read = context_in(said), _TOKENS_READ.search(said)
+        fits = context - int(next(filter(None, read.groups()))) if context and read else limit
         lower = fits if 0 < fits < limit else limit // 2
         if fits <= 0 or lower < _LEAST_LIMIT:
             self._token_limit = own

@@ -100,3 +100,34 @@ def test_where_the_tokens_say_too_little_the_server_is_asked(knows, text):
         outcome = run_agent(model_at(server), tools(), QUESTION)
     assert outcome.text == text
     assert [request.path for request in server.other_requests] == ["/props"]
+
+
+TOO_HIGH = (
+    "'max_tokens' is too large: 6000. This model's maximum context length is 4096 tokens"
+    " and your request has 96 input tokens"
+)
+
+
+def test_a_lowered_token_limit_holds_in_the_form_of_an_answer():
+    script = [fails(400, NO_TOOLS), fails(400, TOO_HIGH), ANSWERS]
+    outcome, server, *_ = play(script, tools(), model={"token_limit": 6000})
+    assert (outcome.error, outcome.text) == (None, "It rains.")
+    limits = [request.body["max_completion_tokens"] for request in server.requests]
+    assert limits == [6000, 6000, 4000]
+
+
+def test_a_token_limit_that_is_too_high_costs_no_tools():
+    class Searched(Functions):
+        all_at_once = True
+
+        def definitions(self):
+            return super().definitions()[: None if self.all_at_once else 1]
+
+        def make_room(self, context):
+            spared, self.all_at_once = self.all_at_once, False
+            return spared
+
+    many = Searched({"a": {}}, **dict.fromkeys(map("t{}".format, range(9)), lambda *_: "x"))
+    outcome, server, *_ = play([fails(400, TOO_HIGH), says("Done.")], many, model={"token_limit": 6000})
+    assert (outcome.error, many.all_at_once) == (None, True)
+    assert [request.body["max_completion_tokens"] for request in server.requests] == [6000, 4000]

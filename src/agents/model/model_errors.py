@@ -264,7 +264,7 @@ def all_said(error: Exception) -> str:
 
 _CONTEXT: Final = re.compile(
     r"(?:n_ctx|(?:context|model|prompt|input|tokens?)[ _](?:length|size|window|limit|allowed)|limit (?:of|is)"
-    r"|context (?:length|size|window) (?:of|is)|maximum (?:of|is)|allowed|> )\D{0,12}(\d[\d,]{2,9})\b",
+    r"|context (?:length|size|window) (?:of|is)|maximum (?:of|is)|allowed|> )\D{0,20}(\d[\d,]{2,9})\b",
     re.IGNORECASE,
 )
 
@@ -407,6 +407,11 @@ _ELSEWHERE: Final = _Reading(
     "Enter the base URL as the provider's documentation gives it; requests with a key are not sent on to"
     " another address",
 )
+#: The words of endpoints whose model calls no tools.
+TAKES_NO_TOOLS: Final = (
+    r"(?:not|found that) support (?:tools|tool|function)|tool[ _]choice requires"
+    r"|tools? (?:use|calling|calls?) (?:is|are) not|enable-auto-tool-choice|tools param requires"
+)
 _NO_TOOLS: Final = _refused(
     "Choose a model that can call tools; a server of your own may have to be told to let it (vLLM:"
     " --enable-auto-tool-choice and --tool-call-parser, llama.cpp: --jinja)"
@@ -459,8 +464,7 @@ _READINGS: Final[tuple[tuple[Set[int | None], str, _Reading], ...]] = (
     ({400}, "(?:incorrect|invalid) api key|api key (?:is )?(?:not valid|expired)", _WRONG_KEY),
     (
         {400, 404, 422, 500, 501},
-        r"(?:not|found that) support (?:tools|tool|function)|tool[ _]choice requires"
-        r"|tools? (?:use|calling|calls?) (?:is|are) not|enable-auto-tool-choice|tools param requires",
+        TAKES_NO_TOOLS,
         _NO_TOOLS,
     ),
     ({400, 422}, r"tools'?:? (?:array|list)?.{0,20}(?:too long|too many)|too many tools", _MANY_TOOLS),

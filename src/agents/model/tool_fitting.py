@@ -24,6 +24,7 @@ import re
 import threading
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from .model_errors import TAKES_NO_TOOLS
 from .strict_schema import own_arguments, strict_schema
 
 if TYPE_CHECKING:
@@ -39,11 +40,7 @@ _LENGTH: Final = re.compile(
 )
 _USUAL_LENGTH: Final = 1024
 _SHORTEST: Final = 100
-_NO_TOOLS: Final = re.compile(
-    r"(?:not|found that) support (?:tools|tool|function)|tool[ _]choice requires"
-    r"|tools? (?:use|calling|calls?) (?:is|are) not|enable-auto-tool-choice|tools param requires",
-    re.IGNORECASE,
-)
+_NO_TOOLS: Final = re.compile(TAKES_NO_TOOLS, re.IGNORECASE)
 _ABOUT_TOOLS: Final = re.compile(
     r"schema|property (?:key|name)|properties|grammar|samplers|function[_ ]?declarations"
     r"|tool[_ ]?(?:spec|config|param)"
