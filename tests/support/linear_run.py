@@ -26,6 +26,8 @@ import pyarrow as pa
 
 from knime_mcp.knwf import (
     BOUNDARY_FACTORIES,
+    COMPONENT_INPUT_FACTORY,
+    COMPONENT_OUTPUT_FACTORY,
     CONCATENATE_FACTORY,
     CONFIGURATION_FACTORIES,
     TABLE_CREATOR_FACTORY,
@@ -66,6 +68,10 @@ programs = subprocess if REAL_KNIME else commands
 def command(file, folder, *settings):
     """The command line that runs a workflow in a process of its own."""
     return [sys.executable, "-m", "tests.support.linear_run", str(file), str(folder), *settings]
+
+
+#: How a Configuration node reads what is typed.
+TYPED = {"integer": int, "double": float, "boolean": "true".__eq__}
 
 
 class NodeFailed(Exception):  # noqa: N818 - what KNIME calls it
@@ -118,13 +124,20 @@ class LinearRun:
         if node.factory in CONFIGURATION_FACTORIES:
             own = read_configuration(node)
             given = {own.variable, own.parameter} & self.settings.keys()
-            variables[own.variable] = self.settings[given.pop()] if given else own.value
+            value = self.settings[given.pop()] if given else own.value
+            if own.kind in TYPED and isinstance(value, str):
+                value = TYPED[own.kind](value)
+            if own.kind == "file":
+                variables[f"{own.variable} (URL)"] = Path(value).as_uri() if value else ""
+            variables[own.variable] = value
             return []
         if node.factory == TABLE_CREATOR_FACTORY:
             columns = created_columns(node)
             return [host.table(pa.table({own.name: pa.array(own.cells, KINDS[own.type]) for own in columns}))]
         if node.factory == CONCATENATE_FACTORY:
             return [host.table(_concatenated(host, [_plain(arrive[port]) for port in sorted(arrive)]))]
+        if node.factory in (COMPONENT_INPUT_FACTORY, COMPONENT_OUTPUT_FACTORY):
+            return [arrive[port] for port in sorted(arrive)]
         if BOUNDARY_FACTORIES.get(node.factory) == "message":
             return [arrive[1]]
         raise AssertionError(f"nobody says what node {node.id} ({node.name}) does")
@@ -142,7 +155,10 @@ class LinearRun:
             *above, last = (int(key) if key.isdecimal() else key for key in control.path)
             for key in above:
                 place = place[key]
-            place[last] = variables[control.used]
+            value = variables[control.used]
+            # A variable of another type is a text where the setting is one.
+            is_other = isinstance(place[last], str) and not isinstance(value, str)
+            place[last] = json.dumps(value) if is_other else value
         groups = [port["name"] for port in _declared(node.node_id, "output") if port["group"]]
         result = self.results[node.id] = host.run(
             node.node_id,
