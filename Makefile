@@ -6,6 +6,9 @@ BIN := $(VENV)/bin
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print(2 * os.cpu_count())')
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --retries 5
 
+# Thousands of processes are started; without bytecode each of them compiles what it imports anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 # What is half made when a download fails is made anew the next time.
 .DELETE_ON_ERROR:
 .PHONY: demo test test-all torture quick coverage kill-test agent-eval real-model browser-chat browser-studio dialogs pictures relevance postgres peers conformance check lint types requirements bench bench-smoke examples ways-in packages docs real-knime knime-sources clean help
@@ -26,9 +29,9 @@ PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
 test: $(VENV)/.test  ## all tests that need no network and nobody else's server
 	$(PYTEST) -m "not peer and not long"
 
-test-all: $(VENV)/.test conformance  ## also the whole of long corpora, servers that others wrote, conformance, kills
+test-all: $(VENV)/.test conformance test  ## also the whole of long corpora, servers that others wrote, conformance, kills
 	$(BIN)/python -m tests.faults.kills --trials 8
-	$(PYTEST)
+	$(PYTEST) -m "peer or long"
 
 quick: $(VENV)/.test  ## some tests of every part, within a minute, for whoever changes a line
 	$(PYTEST) -q -m "quick and not long"

@@ -63,7 +63,7 @@ def without_discovery(url):
         def pass_on(self, body):
             dropped = {"host", "content-length", "connection", "accept-encoding"}
             headers = {name: value for name, value in self.headers.items() if name.lower() not in dropped}
-            found = httpx.request(self.command, url, content=body, headers=headers, timeout=DEADLINE)
+            found = client.request(self.command, url, content=body, headers=headers)
             kept = {
                 name: found.headers[name]
                 for name in ("content-type", "mcp-session-id")
@@ -85,7 +85,7 @@ def without_discovery(url):
     class Server(ThreadingHTTPServer):
         request_queue_size = 128
 
-    with Server(("127.0.0.1", 0), Handler) as server:
+    with httpx.Client(timeout=DEADLINE) as client, Server(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}/mcp"
         server.shutdown()
