@@ -145,9 +145,29 @@ def become(words, env, folder, prepare, streams, modules):
     _set_filters(warned)
     _open_streams(unbuffered, env.get("PYTHONIOENCODING", ""))
     sys.path[0:1] = ["", *filter(None, env.get("PYTHONPATH", "").split(os.pathsep))]
+    atexit.register(_leave)
     atexit.register(_note_modules, modules, {*sys.modules})
     sys.excepthook = _show
-    _run(words)
+    global _exit_code
+    try:
+        _run(words)
+        _exit_code = 0
+    except SystemExit as end:
+        if isinstance(end.code, int | None):
+            _exit_code = end.code or 0
+        raise
+
+
+_exit_code = None
+
+
+def _leave():
+    """Ends after all else that runs at exit; taking apart what all forks share would copy it first."""
+    if _exit_code is not None:
+        with suppress(Exception):  # a stream that takes no more is Python's to tell
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(_exit_code & 0xFF)
 
 
 def _show(kind, error, trace):
