@@ -37,6 +37,8 @@ def place_of(file: Path) -> str:
     """Where a file of the repository stands in the site."""
     inside = file.relative_to(ROOT)
     match inside.parts:
+        case ("README.md",):
+            return "index.md"
         case ("docs", *rest) | ("packages", _, "docs", *rest):  # the pages of all products stand side by side
             return "/".join(rest)
         case _:
