@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 Outcome = Literal["complete", "failed", "canceled"]
 SUFFIX = ".jsonl"
-FORMAT: Final = 2  # 1, of older versions, has neither ``sent`` nor ``chain``
+FORMAT: Final = 2
 _KEYS: Final = "KNIME_MCP_AUDIT_KEYS"
 _FSYNC: Final = "KNIME_MCP_AUDIT_FSYNC"
 _FSYNCS: Final = ("never", "second", "call")

@@ -36,7 +36,7 @@ LINES: Final[Mapping[str, Mapping[str, str]]] = {
         "about": "Its tool and settings, by which it is found again.",
         "calls": "How many calls it is going to make, if that is known.",
         "at": "When it began, in UTC.",
-        "format": "2; nothing in older journals.",
+        "format": "2.",
         "who": "The user, the machine, and the product with its version.",
         "what": "What it was told to do: for an agent its model, endpoint, system prompt, rules and settings;"
         " the tools with their servers and the digests of their definitions.",
@@ -119,27 +119,23 @@ class JournalLine:
     torn: bool = False  # its writer was stopped in the middle of the line
     part: int = 1  # number of its file
 
-    def chain(self, previous: str) -> str:
-        """The line's ``chain``; for a line of format 1, which has none, the one that it would have."""
-        return self.linked(previous)[1]
-
-    def follows(self, previous: str) -> bool | None:
-        """Returns whether the line follows the one with that ``chain``, unchanged; None without a chain."""
+    def follows(self, previous: str) -> bool:
+        """Returns whether the line follows the one with that ``chain``, unchanged."""
         return self.linked(previous)[0]
 
-    def linked(self, previous: str) -> tuple[bool | None, str]:
-        """What `follows` and `chain` say, which together take half of the time."""
+    def linked(self, previous: str) -> tuple[bool, str]:
+        """Whether the line follows the one with that ``chain``, and its own, which is "" if it has none."""
         match = _CHAINED.fullmatch(self.data)
         if match is None:
-            return None, line_chain(previous, self.data.strip())
+            return False, ""
         chain = match[2].decode()
         return line_chain(previous, match[1]) == chain, chain
 
     def says(self, entry: Mapping[str, Any]) -> bool:
         """Whether the line is this entry's only spelling: no name twice, no other order, blank or escape."""
         match = _CHAINED.fullmatch(self.data)
-        if match is None:  # format 1
-            return True
+        if match is None:
+            return False
         said = {name: value for name, value in entry.items() if name != "chain"}
         try:
             # Twice, as orjson spells few numbers in another way.
@@ -154,7 +150,7 @@ class JournalLine:
 
     def begins_anew(self, previous: str) -> bool:
         """Whether a chain of its own begins here: files of several runs, one behind the other."""
-        return self.data.startswith(START) and not self.follows(previous) and self.follows("") is True
+        return self.data.startswith(START) and not self.follows(previous) and self.follows("")
 
     def entry(self) -> dict[str, Any]:
         """Parses the line; `ValueError` if it is not a JSON object in UTF-8."""
@@ -246,7 +242,7 @@ def end_of(path: Path) -> JournalEnd:
         if line.torn:
             continue
         count = 1 if line.begins_anew(chain) else count + 1
-        chain, last = line.chain(chain), line
+        chain, last = line.linked(chain)[1], line
         # Arguments in the line of a model's turn may have such a member, too.
         if _CALL in line.data and (line.data.count(_KIND) == 1 or _is_of_kind(line, "call")):
             last_call = line

@@ -89,7 +89,7 @@ class JournalReading:
                 raise JournalError(f"{name}, line {line.number} is not a line of a journal: {why}") from error
             if record is not None:
                 yield line, record
-            chain = line.chain(chain)
+            chain = line.linked(chain)[1]
         self.content = JournalContent(run, about, (), outcome, torn, tuple(sent.values()), chain, opened)
 
 

@@ -8,6 +8,7 @@ beginning of the chain nobody can have changed anything.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -86,47 +87,47 @@ class _Check:
     findings: list[Finding] = field(default_factory=list[Finding])
     _heads: list[tuple[str, str]] = field(init=False)
     _keys: Sequence[PublicKey] = field(init=False)
-    _why_no_keys: str = field(init=False)
+    _why_no_keys: str = ""
     _calls: Calls = field(init=False)
     _ends: dict[str, _End] = field(default_factory=dict[str, _End])
     _run: str = ""
     _chain: str = ""
-    _format: int = 1
     _in_chain: int = 0  # lines since the chain began
     _last: int = 0  # number of the last line
     _parts: dict[int, int] = field(default_factory=dict[int, int])  # files, and their first lines
     _next: int = 0  # the file that has to follow, as the last line says
-    _strangers: list[str] = field(default_factory=list[str])
     _touched: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
+    # Numbers of lines: that do not follow, of a newer version, with spaces, at which a chain begins.
+    _strangers: list[str] = field(default_factory=list[str])
     _newer: list[str] = field(default_factory=list[str])
     _spaced: list[str] = field(default_factory=list[str])
-    _unknown: dict[str, None] = field(default_factory=dict[str, None])
-    _segments: list[int] = field(default_factory=list[int])  # lines at which a chain begins
+    _segments: list[int] = field(default_factory=list[int])
     _anchored: dict[int, str] = field(default_factory=dict[int, str])  # line, and what covers up to it
-    _bare_lines: int = 0
+    _unknown: dict[str, None] = field(default_factory=dict[str, None])
     _found: set[str] = field(default_factory=set[str])
-    _files: dict[str, int] = field(default_factory=dict[str, int])
+    _files: Counter[str] = field(default_factory=Counter[str])
     _foreign: dict[str, None] = field(default_factory=dict[str, None])
 
     def __post_init__(self) -> None:
         self._heads = [split_head(head) for head in self.anchors.heads]
         self._calls = Calls(call for call, _ in self._heads if call)
-        self._keys, self._why_no_keys = self.anchors.keys or (), ""
+        self._keys = self.anchors.keys or ()
         if self.anchors.keys is None:
             try:
                 self._keys = [key.public for key in own_keys(keys_file())]
             except SignatureError as error:
                 self._why_no_keys = f"{error}."
 
+    def _find(self, text: str, verdict: Verdict = Verdict.ALTERED) -> None:
+        self.findings.append(Finding(verdict, text))
+
     def take(self, line: JournalLine) -> None:
-        place = f"line {line.number}"
         # Empty lines are not handed on, but have numbers.
         if line.number > self._last + 1 or not line.is_as_written:
             self._spaced.append(str(line.number))
         self._last = line.number
         if line.torn:
-            text = f"{place.capitalize()} is incomplete, and was not read."
-            self.findings.append(Finding(Verdict.TRUNCATED, text))
+            self._find(f"Line {line.number} is incomplete, and was not read.", Verdict.TRUNCATED)
             return
         try:
             entry = line.entry()
@@ -142,7 +143,7 @@ class _Check:
                 self._run = run
                 self._ends.setdefault(run, _End())
             case "call" if run:
-                if not is_sound and self._format > 1:
+                if not is_sound:
                     self._touch(entry)
                 self._ends.setdefault(run, _End())
                 self._take_call(entry, line.number)
@@ -150,19 +151,18 @@ class _Check:
             case "end" if run and self._ends.get(run, _End()).count is None:
                 self._ends[run] = _closing(entry, self._chain)
             case "checkpoint":
-                self._check_note(entry, line)
+                if problem := self._problem_of_note(entry, line):
+                    self._find(f"Line {line.number}{problem}")
                 if self._run in self._ends:
                     self._ends[self._run].chain = self._chain
-            case str() if kind in OTHERS and run:
-                pass
-            case "next" | "part":
+            case str() if (kind in OTHERS and run) or kind in {"next", "part"}:
                 pass
             case str() if is_sound and kind not in LINES and kind != "call":
                 self._newer.append(str(line.number))
             case _:
                 is_second_end = kind == "end" and run in self._ends
                 what = f"closes run {run} again" if is_second_end else "is not a line of a journal"
-                self.findings.append(Finding(Verdict.ALTERED, f"{place.capitalize()} {what}."))
+                self._find(f"Line {line.number} {what}.")
 
     def _take_call(self, entry: dict[str, Any], number: int) -> None:
         link = link_of(entry, f"line {number}")
@@ -173,36 +173,26 @@ class _Check:
             self._newer.append(str(number))
         self._calls.take(read_record(link, has_its_hash=has_its_hash))
         if entry.get("files"):
-            self._check_files(entry, f"line {number}")
+            self._check_files(entry, number)
 
     def _link(self, line: JournalLine, entry: dict[str, Any]) -> bool:
         """Checks that a line follows the line before, and whether a given head is its ``chain``."""
-        follows, chain = line.linked(self._chain)
-        is_spelled = line.says(entry)
-        if follows and not is_spelled:
-            self._strangers.append(str(line.number))
-        is_start = entry.get("kind") == "start"
-        if is_start and entry.get("format") != 1:
-            self._format = FORMAT if "format" in entry else self._format
-        if is_start and follows and is_spelled and entry.get("format") not in (None, 1, FORMAT):
-            self._newer.append(str(line.number))
-        if not self._segments:
+        follows, self._chain = line.linked(self._chain)
+        is_first = not self._segments
+        # Files of several runs may stand one behind the other.
+        if is_first or (not follows and line.data.startswith(START) and line.follows("")):
             self._segments.append(line.number)
-        elif follows is False and line.data.startswith(START) and line.follows(""):
-            self._segments.append(line.number)  # files of several runs, one behind the other
-            self._in_chain, follows = 0, True
-        # Lines of format 1 have no chain; behind one that has, a line without it was put there.
-        if follows is False or (follows is None and self._format > 1):
+            self._in_chain, follows = 0, follows or not is_first
+        is_sound = follows and line.says(entry)
+        if not is_sound:
             self._strangers.append(str(line.number))
-        self._bare_lines += follows is None
+        elif entry.get("kind") == "start" and entry.get("format") != FORMAT:
+            self._newer.append(str(line.number))
         self._in_chain += 1
-        self._chain = chain
-        if self._heads and follows:
-            for call, chain in self._heads:
-                if self._chain in (chain, call):
-                    self._found.add(self._chain)
-                    self._anchored[line.number] = f"the given head {self._chain[:12]}…"
-        return bool(follows) and is_spelled
+        if follows and any(self._chain in head for head in self._heads):
+            self._found.add(self._chain)
+            self._anchored[line.number] = f"the given head {self._chain[:12]}…"
+        return is_sound
 
     def _check_part(self, line: JournalLine, entry: dict[str, Any]) -> None:
         """Checks that the journal's files are all there, and in their order."""
@@ -213,17 +203,14 @@ class _Check:
         file = part_file(self.file, line.part).name
         if is_first and line.part > before + 1:
             missing = [part_file(self.file, part).name for part in range(before + 1, line.part)]
-            self._wrong_file(f"{listed(missing)}, which {file} goes on from, is missing")
+            self._find(f"{listed(missing)}, which {file} goes on from, is missing.")
         elif is_first and line.part > 1 and kind == "part" and number not in (None, line.part):
-            self._wrong_file(f"{file} is file {number} of a journal: files were renamed or exchanged")
+            self._find(f"{file} is file {number} of a journal: files were renamed or exchanged.")
         elif is_first and line.part > 1 and (kind != "part" or number is None or not self._next):
-            self._wrong_file(f"{file} is not what followed {part_file(self.file, line.part - 1).name}")
+            self._find(f"{file} is not what followed {part_file(self.file, line.part - 1).name}.")
         elif self._next and kind != "part":
-            self._wrong_file(f"Line {line.number} stands where a journal went on in another file")
+            self._find(f"Line {line.number} stands where a journal went on in another file.")
         self._next = line.part + 1 if kind == "next" else 0
-
-    def _wrong_file(self, text: str) -> None:
-        self.findings.append(Finding(Verdict.ALTERED, f"{text}."))
 
     def _look_for_unknown(self, entry: dict[str, Any], number: int) -> None:
         for name in unknown_fields(entry):
@@ -231,20 +218,16 @@ class _Check:
             if len(self._unknown) < _MOST_NAMED:
                 self._unknown[f"'{name[:40]}' (line {number})"] = None
 
-    def _check_note(self, entry: dict[str, Any], line: JournalLine) -> None:
+    def _problem_of_note(self, entry: dict[str, Any], line: JournalLine) -> str | None:
         """Checks a checkpoint: what it says of the lines before, who signed it, and its time-stamp."""
-        place = f"Line {line.number}"
         note, token = Checkpoint.parse(entry.get("note")), entry.get("time_stamp")
         # Nothing covers what stands in the last line beside a signature.
         beside = {"time_stamp"} if note is not None and not note.signer else set[str]()
         if note is None or entry.keys() != {"kind", "note", "chain", *beside}:
-            self.findings.append(Finding(Verdict.ALTERED, f"{place} is no checkpoint of a journal."))
-            return
+            return " is no checkpoint of a journal."
         # The checkpoint itself is counted already.
         if note.lines != self._in_chain - 1 or not line.follows(note.chain):
-            text = f"{place}: the checkpoint is not one of the lines before it: they were changed, or it was."
-            self.findings.append(Finding(Verdict.ALTERED, text))
-            return
+            return ": the checkpoint is not one of the lines before it: they were changed, or it was."
         if note.signer:
             key = note.key_of(self._keys)
             if key is None:  # it says nothing, neither for the journal nor against it
@@ -252,113 +235,97 @@ class _Check:
             elif key.has_signed(note.text.encode(), note.signature):
                 self._anchored[line.number] = f"the signature of {key.name} ({key.id.hex()}) of {note.at}"
             else:
-                text = f"{place}: the signature with the name {key.name} was not made with that key."
-                self.findings.append(Finding(Verdict.ALTERED, text))
-            return
+                return f": the signature with the name {key.name} was not made with that key."
+            return None
         stamped = stamped_at(token, entry["note"], self.anchors.roots) if isinstance(token, str) else None
         if stamped is None:
-            text = f"{place}: the time-stamp is not one of this checkpoint."
-            self.findings.append(Finding(Verdict.ALTERED, text))
-            return
+            return ": the time-stamp is not one of this checkpoint."
         moment, is_trusted = stamped
         if is_trusted:
             self._anchored[line.number] = f"the time-stamp of {moment:%Y-%m-%dT%H:%M:%SZ}"
         else:
             self._foreign[f"a server for time-stamps ({moment:%Y-%m-%dT%H:%M:%SZ})"] = None
+        return None
 
     def _touch(self, entry: dict[str, Any]) -> None:
         if isinstance(call := entry.get("call"), int):
             self._touched.add((str(entry.get("run", "")), call))
 
-    def _check_files(self, entry: dict[str, Any], place: str) -> None:
+    def _check_files(self, entry: dict[str, Any], number: int) -> None:
         """Compares the saved files of a call with the digests on record."""
         try:
             blobs = [(block["sha256"], block["size"]) for block in blobs_of(entry.get("content"))]
             files = [str(name) for name in entry["files"]]
         except (ValueError, KeyError, TypeError, RecursionError):
-            self.findings.append(
-                Finding(Verdict.ALTERED, f"{place.capitalize()}: its list of files cannot be read.")
-            )
+            self._find(f"Line {number}: its list of files cannot be read.")
             return
         if not blobs:
-            self._count(
-                "without a digest on record, so nobody can know whether they were changed", len(files)
+            self._files["without a digest on record, so nobody can know whether they were changed"] += len(
+                files
             )
             return
         if len(blobs) != len(files):
-            text = f"{place.capitalize()} names {len(files)} files, and the result had {len(blobs)}."
-            self.findings.append(Finding(Verdict.ALTERED, text))
+            self._find(f"Line {number} names {len(files)} files, and the result had {len(blobs)}.")
         for name, (digest, size) in zip(files, blobs, strict=False):
             found = saved_file(name, self.file)
             if found is None:
-                self._count("not there any more, and so not checked", 1)
+                self._files["not there any more, and so not checked"] += 1
             elif not is_as_saved(found, digest, size):
                 self._touch(entry)
-                text = f"The file {found} of {place} is not what was saved."
-                self.findings.append(Finding(Verdict.ALTERED, text))
-
-    def _count(self, what: str, files: int) -> None:
-        self._files[what] = self._files.get(what, 0) + files
+                self._find(f"The file {found} of line {number} is not what was saved.")
 
     def result(self) -> Verification:
         if not self._ends and not self.findings:
-            self.findings.append(Finding(Verdict.TRUNCATED, "There is no run in this file."))
+            self._find("There is no run in this file.", Verdict.TRUNCATED)
         runs: list[VerifiedRun] = []
         notes: list[str] = []
-        for run in sorted(self._ends):
-            end, state = self._ends[run], self._calls.begun(run)
+        for run, end in sorted(self._ends.items()):
+            state = self._calls.begun(run)
             self.findings += state.findings()
             self.findings += state.end_findings(end.count, end.head)
             notes += self._calls.origin_note(run)
             runs.append(VerifiedRun(run, state.count, state.last or end.head, end.outcome, end.chain))
-        self._name_broken_lines()
-        if self._newer:
-            what = "Line" if len(self._newer) == 1 else "Lines"
-            verb = "was" if len(self._newer) == 1 else "were"
-            self.findings.append(newer(f"{what} {listed(self._newer)} of the file {verb} written"))
-        if self._next:
-            name = part_file(self.file, self._next).name
-            text = (
-                f"The journal goes on in {name}, which is missing, or was not begun when the run was killed."
-            )
-            self.findings.append(Finding(Verdict.TRUNCATED, text))
-        self._look_behind_the_last_line()
-        self._check_heads()
+        self._look_at_the_whole()
         coverage = self._coverage()
-        anchored = bool(runs) and not self._bare_lines and not self._spaced and all(c.by for c in coverage)
-        if len(self._segments) > 1:
-            anchored = False
+        is_one_chain = not self._spaced and len(self._segments) == 1
         return Verification(
             tuple(runs),
             tuple(self.findings),
             tuple(notes + self._notes(coverage)),
-            anchored,
+            bool(runs) and is_one_chain and all(cover.by for cover in coverage),
             tuple(coverage),
             frozenset(self._touched),
         )
 
-    def _look_behind_the_last_line(self) -> None:
-        """Empty lines at the end are not among the lines of a journal."""
+    def _look_at_the_whole(self) -> None:
+        """Finds what shows only when all lines were read."""
+        if self._strangers:
+            what = "Line" if len(self._strangers) == 1 else "Lines"
+            self._find(
+                f"{what} {listed(self._strangers)} of the file: changed, or not what followed the line before"
+                " when it was written."
+            )
+        if self._newer:
+            what, verb = ("Line", "was") if len(self._newer) == 1 else ("Lines", "were")
+            self.findings.append(newer(f"{what} {listed(self._newer)} of the file {verb} written"))
+        if self._next:
+            name = part_file(self.file, self._next).name
+            self._find(
+                f"The journal goes on in {name}, which is missing, or was not begun when the run was killed.",
+                Verdict.TRUNCATED,
+            )
+        # Empty lines at the end are not among the lines of a journal.
         *_, last = journal_parts(self.file).values()
         with last.open("rb") as stream:
             stream.seek(max(0, stream.seek(0, 2) - 2))
             if stream.read().isspace():
                 self._spaced.append(str(self._last + 1))
-
-    def _name_broken_lines(self) -> None:
-        if self._strangers:
-            what = "Line" if len(self._strangers) == 1 else "Lines"
-            text = (
-                f"{what} {listed(self._strangers)} of the file: changed, or not what followed the line"
-                " before when it was written."
-            )
-            self.findings.append(Finding(Verdict.ALTERED, text))
-
-    def _check_heads(self) -> None:
         for _, chain in self._heads:
             if chain and chain not in self._found:
-                text = f"No line has the expected chain {chain[:12]}…: its end is missing, or it is another."
-                self.findings.append(Finding(Verdict.TRUNCATED, text))
+                self._find(
+                    f"No line has the expected chain {chain[:12]}…: its end is missing, or it is another.",
+                    Verdict.TRUNCATED,
+                )
         self.findings += self._calls.missing_heads(self._found)
 
     def _coverage(self) -> list[Cover]:
@@ -386,16 +353,6 @@ class _Check:
             notes.append(f"The journal is in {len(files)} files: {listed(files)}.")
         if self._unknown:
             notes.append(f"Fields that this version does not know: {', '.join(self._unknown)}.")
-        if self._bare_lines:
-            lines = (
-                "All lines are"
-                if self._bare_lines == self._last
-                else counted(self._bare_lines, "line") + " are"
-            )
-            notes.append(
-                f"{lines} of format 1, which is less: only calls have hashes, and nothing covers what else"
-                " stands there, such as how a run began and ended."
-            )
         if self._spaced:
             notes.append(
                 "Line breaks or spaces are not those that were written: in or before line"
@@ -413,9 +370,7 @@ class _Check:
                 f"Signed by {listed(self._foreign)}, which does not count, as you have not named that key or"
                 " certificate: --key, --tsa-certificate."
             )
-        uncovered = [
-            f"{c.first} to {c.last}" if c.last > c.first else str(c.first) for c in coverage if not c.by
-        ]
+        uncovered = [cover.lines for cover in coverage if not cover.by]
         if uncovered and not self.findings:
             what = f"line {listed(uncovered)}" if len(coverage) > 1 else "the file"
             calls = " A given head covers calls, and not what else stands in the file." if self._heads else ""

@@ -208,7 +208,7 @@ class EarlierRun:
     def warning(self) -> str:
         """When the present run has ended: what was sent and got no result, and may have run; "" without any.
 
-        What this run came to again is named by its own outcome; what a journal of format 1 has is not known.
+        What this run came to again is named by its own outcome.
         """
         left = {None, *chain.from_iterable(self._run.unknown.values())}
         again = repeated_calls(record for record in self._unanswered if record.key in left)

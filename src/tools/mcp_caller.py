@@ -19,7 +19,7 @@ from ..types.errors import ArgumentsInvalid, Canceled, MCPError, SettingInvalid,
 from ..types.routing import ServerRoute
 from ..types.texts import canonical_json, visible
 from ..types.tool import MCPTool, WorkflowTool
-from .caller.caller_dialog import BY_NAME, ArgumentsSource, CallerDialog, ResultColumns, loaded
+from .caller.caller_dialog import BY_NAME, CallerDialog, loaded
 from .calling_hints import decode_choices, offered
 from .node_settings import connection, shared_parameters
 from .node_settings.connection import chosen_column
@@ -276,7 +276,6 @@ class MCPToolCaller(CallerDialog):
         from ..runs.checked_calls import pinned_tool
 
         per_row = chosen_column(self.tool_per_row_column)
-        is_json = self.arguments_source == "json_column"
         lookup = ToolLookup((), ()) if tools is None else ToolLookup.of_table(tools, self.tool_column)
         if lookup.unreadable:
             rows_named = ", ".join(islice(lookup.unreadable, _ROWS_NAMED))
@@ -309,7 +308,7 @@ class MCPToolCaller(CallerDialog):
             pairs=[(pair.name, pair.value) for pair in self.arguments if pair.value or not self.omit_empty],
             parameters=None if rows is None else ParameterRows(table=rows),
             tool_column=per_row,
-            json_column=chosen_column(self.arguments_column) if is_json else None,
+            json_column=chosen_column(self.arguments_column),
         )
 
     def _about(self, ctx: Any, tools: Any) -> str:
@@ -321,22 +320,13 @@ class MCPToolCaller(CallerDialog):
         return canonical_json({"node": "mcp_tool_caller", "place": place, "server": server, **chosen})
 
     def _layout(self, parameters: Any) -> ResultsLayout:
-        from .caller.calls_report import image_type, json_type, plan_results
+        from .caller.calls_report import image_type, plan_results
 
-        if self.json_cells and json_type() is None:
-            raise SettingInvalid(
-                "This KNIME has no JSON cells",
-                setting="json_cells",
-                fix="Install the KNIME JSON-Processing extension, or switch off 'Structured result as JSON"
-                " cells'",
-            )
         return plan_results(
             () if parameters is None else [column.name for column in parameters],
             form=choose_form("auto"),
             images=image_type() is not None,
             expand=self.expand_structured,
-            compact=self.result_columns == ResultColumns.compact.name,
-            json_cells=self.json_cells,
         )
 
     def chosen_tool(self) -> str:
@@ -386,15 +376,8 @@ class MCPToolCaller(CallerDialog):
                 setting="tool_name",
                 fix="Open the dialog and choose a tool, or enter the name of one",
             )
-        if self.arguments_source == ArgumentsSource.json_column.name and parameters is not None:
-            column = chosen_column(self.arguments_column)
-            if column is None:
-                raise SettingInvalid(
-                    "No column with arguments is chosen",
-                    setting="arguments_column",
-                    fix="Open the dialog and choose the column of the Parameters table that holds them as"
-                    " JSON",
-                )
+        column = chosen_column(self.arguments_column)
+        if column is not None and parameters is not None:
             _check_column(column, parameters, "arguments_column")
         self._check_placeholders()
         parse_arguments_setting(self.arguments_json)

@@ -147,9 +147,7 @@ def _from_columns(
     kinds, names, descriptions, schemas, _, declared, _, _, uris = columns
     if kinds.count(1) == len(kinds) and all(names) and all(uris):
         # The usual column, in a third of the time that `from_fields` takes for each tool.
-        return cast(
-            "list[Tool | None]", MCPTool.from_cells(names, descriptions, schemas, declared, uris, rows)
-        )
+        return list(map(MCPTool.from_cell, names, descriptions, schemas, declared, uris, rows))
     return [
         from_fields(*fields, row=rows[position]) if is_present else None
         for position, (is_present, *fields) in enumerate(zip(present, *columns, strict=True))

@@ -13,10 +13,10 @@ null; on reading they may be absent.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any, Final, Literal, assert_never, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, assert_never, cast
 
 from .errors import MCPError, ToolFormatError
 from .routing import ServerRoute, merge_tool, split_tool
@@ -24,6 +24,9 @@ from .texts import canonical_json, compact_json, origin_and_path, parse_json, pa
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+
+
+_Value = TypeVar("_Value")
 
 
 class ToolType(IntEnum):
@@ -56,33 +59,33 @@ class ToolPort:
                 object.__setattr__(self, part, without_surrogates(value))
 
 
-class _AnyTool:
-    _row: str | int | None = None
-    """The row of the cell that the tool was read from, for errors."""
+def _when_asked(read: Callable[[Any], Any]) -> Any:
+    """The default of a field that is parsed from its text when it is first read."""
+    return cached_property(read)
 
-    cell: tuple[Any, ...] | None = None
+
+@dataclass(frozen=True, init=False, eq=False, repr=False)
+class _AnyTool:
+    name: str
+    description: str
+    parameter_schema: dict[str, Any] = field(
+        default=_when_asked(lambda tool: tool._parsed("parameter_schema", tool.schema_json, parse_object))
+    )
+    schema_json: str = field(init=False)
+    row: str | int | None = field(init=False, default=None)
+    """The row of the cell that the tool was read from, for errors."""
+    cell: tuple[Any, ...] | None = field(init=False, default=None)
     """The values of KNIME's workflow tool cell that the MCP tool was read from, to write it as it was."""
 
-    if TYPE_CHECKING:
-        name: str
-        description: str
-        schema_json: str
-    else:
-        # Attributes that are parsed when they are first read stand in base classes: a dataclass would take
-        # its own ones for defaults, and `__getattr__` would slow down all attributes.
-        parameter_schema = cached_property(
-            lambda tool: tool._parsed("parameter_schema", tool.schema_json, parse_object)
-        )
-
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, _AnyTool) or type(other) is not type(self):
+        if not isinstance(other, WorkflowTool | MCPTool) or type(other) is not type(self):
             return NotImplemented
+        tool = cast("Tool", self)
         # Equal texts need no parsing; different ones may still be equal JSON.
-        if self._texts() == other._texts():
+        if to_fields(tool) == to_fields(other):
             return True
-        names = [part.name for part in fields(cast("Any", self)) if part.compare]
         try:
-            return all(getattr(self, name) == getattr(other, name) for name in names)
+            return _values(tool) == _values(other)
         # A cell with malformed JSON equals nothing but its own text.
         except ToolFormatError:
             return False
@@ -94,31 +97,21 @@ class _AnyTool:
     def __repr__(self) -> str:
         return f"<{describe(cast('Tool', self))}>"
 
-    def _texts(self) -> tuple[object, ...]:
-        """Everything that a cell holds of the tool, unparsed."""
-        raise NotImplementedError
-
-    def _parsed(self, name: str, text: Any, parse: Callable[[Any], Any]) -> Any:
+    def _parsed(self, field: str, text: str, parse: Callable[[str], _Value]) -> _Value:
         try:
-            return parse(text or "")
+            return parse(text)
         except ValueError as error:
             raise ToolFormatError(
-                f"The field {name} of the tool cannot be read: {error}",
-                field=name,
+                f"The field {field} of the tool cannot be read: {error}",
+                field=field,
                 tool=self.name,
-                row=None if self._row is None else str(self._row),
+                row=None if self.row is None else str(self.row),
                 fix="Make the tool again with the node that lists it",
             ) from None
 
 
-class _WorkflowPorts(_AnyTool):
-    if not TYPE_CHECKING:
-        input_ports = cached_property(lambda tool: tool._parsed("input_spec", tool._input_spec, _ports_of))
-        output_ports = cached_property(lambda tool: tool._parsed("output_spec", tool._output_spec, _ports_of))
-
-
 @dataclass(frozen=True, init=False, eq=False, repr=False)
-class WorkflowTool(_WorkflowPorts):
+class WorkflowTool(_AnyTool):
     """A KNIME workflow as a tool.
 
     Attributes:
@@ -130,6 +123,8 @@ class WorkflowTool(_WorkflowPorts):
         message_output_port_index: The output with the message for the model, -1 without one.
         input_ports: Data inputs in port order.
         output_ports: Data outputs in port order.
+        input_spec: `input_ports` as JSON text: a list of objects with name, description, type, spec.
+        output_spec: `output_ports` as JSON text.
         filestore_keys: KNIME's keys of the files that hold the workflow, joined with ``;``.
         native: KNIME's own value of the tool, if the tool was read from one; KNIME executes only that.
 
@@ -137,15 +132,17 @@ class WorkflowTool(_WorkflowPorts):
         ToolFormatError: On reading an attribute whose text in the cell is malformed JSON.
     """
 
-    name: str
-    description: str
-    parameter_schema: dict[str, Any] = field()
     message_output_port_index: int
-    input_ports: tuple[ToolPort, ...] = field()
-    output_ports: tuple[ToolPort, ...] = field()
+    input_ports: tuple[ToolPort, ...] = field(
+        default=_when_asked(lambda tool: tool._parsed("input_spec", tool.input_spec, parse_ports))
+    )
+    output_ports: tuple[ToolPort, ...] = field(
+        default=_when_asked(lambda tool: tool._parsed("output_spec", tool.output_spec, parse_ports))
+    )
     filestore_keys: str | None
-    native: object | None = field(compare=False)
-    schema_json: str = field(init=False, compare=False)
+    native: object | None
+    input_spec: str = field(init=False)
+    output_spec: str = field(init=False)
 
     def __init__(
         self,
@@ -158,13 +155,14 @@ class WorkflowTool(_WorkflowPorts):
         filestore_keys: str | None = None,
         native: object | None = None,
     ) -> None:
+        # The fields of a frozen instance, which cannot be assigned.
         self.__dict__.update(
             name=without_surrogates(name),
             description=without_surrogates(description),
             schema_json=_schema_text(parameter_schema),
             message_output_port_index=message_output_port_index,
-            _input_spec=tuple(input_ports),
-            _output_spec=tuple(output_ports),
+            input_spec=ports_text(tuple(input_ports)),
+            output_spec=ports_text(tuple(output_ports)),
             filestore_keys=without_surrogates(filestore_keys) if filestore_keys else None,
             native=native,
         )
@@ -173,62 +171,9 @@ class WorkflowTool(_WorkflowPorts):
     def tool_type(self) -> Literal[ToolType.WORKFLOW]:
         return ToolType.WORKFLOW
 
-    @property
-    def input_spec(self) -> str:
-        """The inputs as JSON text: a list of objects with name, description, type, spec."""
-        return _spec_text(self.__dict__["_input_spec"])
-
-    @property
-    def output_spec(self) -> str:
-        return _spec_text(self.__dict__["_output_spec"])
-
-    def _texts(self) -> tuple[object, ...]:
-        specs = (self.input_spec, self.output_spec, self.message_output_port_index)
-        return (self.name, self.description, self.schema_json, *specs, self.filestore_keys)
-
-
-class _CellOfMCPTool:
-    """An MCP tool from a cell while it is being made; its class is changed at the end.
-
-    Columns hold very many tools. Filling frozen instances through their dicts takes 1.6 times as long, and
-    then decoding a column would no longer be a hundred times as fast as KNIME's way, cell by cell.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        description: str | None,
-        schema_json: str | None,
-        declared_json: str | None,
-        server_uri: str,
-        row: str | int | None,
-    ) -> None:
-        self.name = name
-        self.description = description or ""
-        self.schema_json = schema_json or ""
-        self.declared_json = declared_json or None
-        if "tool=" in server_uri:
-            self.server_uri, tool_name = split_tool(server_uri)
-            self.tool_name = tool_name or name
-        else:  # most cells
-            self.server_uri = server_uri
-            self.tool_name = name
-        self._row = row
-
-
-class _MCPDeclaration(_AnyTool):
-    if not TYPE_CHECKING:
-
-        def _declared(self):
-            return self._parsed("output_spec", self.declared_json, parse_declared)
-
-        output_schema = cached_property(lambda tool: tool._declared()[0])
-        annotations = cached_property(lambda tool: tool._declared()[1])
-        title = cached_property(lambda tool: tool._declared()[2])
-
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
-class MCPTool(_MCPDeclaration):
+class MCPTool(_AnyTool):
     """A tool on an MCP server.
 
     Attributes:
@@ -249,16 +194,12 @@ class MCPTool(_MCPDeclaration):
         ToolFormatError: On reading an attribute whose text in the cell is malformed JSON.
     """
 
-    name: str
-    description: str
-    parameter_schema: dict[str, Any] = field()
     server_uri: str
     tool_name: str
-    output_schema: dict[str, Any] | None = field()
-    annotations: dict[str, Any] | None = field()
-    title: str | None = field()
-    schema_json: str = field(init=False, compare=False)
-    declared_json: str | None = field(init=False, compare=False)
+    output_schema: dict[str, Any] | None = field(default=_when_asked(lambda tool: tool._declared()[0]))
+    annotations: dict[str, Any] | None = field(default=_when_asked(lambda tool: tool._declared()[1]))
+    title: str | None = field(default=_when_asked(lambda tool: tool._declared()[2]))
+    declared_json: str | None = field(init=False)
 
     def __init__(
         self,
@@ -283,30 +224,40 @@ class MCPTool(_MCPDeclaration):
         )
 
     @classmethod
-    def from_cells(
+    def from_cell(
         cls,
-        names: Iterable[str],
-        descriptions: Iterable[str | None],
-        schemas: Iterable[str | None],
-        declared: Iterable[str | None],
-        server_uris: Iterable[str],
-        rows: Iterable[str | int | None],
-    ) -> list[MCPTool]:
-        """Makes tools from the texts of many cells, without parsing them; None and "" are the same.
+        name: str,
+        description: str | None,
+        schema_json: str | None,
+        declared_json: str | None,
+        server_uri: str,
+        row: str | int | None,
+    ) -> MCPTool:
+        """Makes a tool from the texts of a cell, without parsing them; None and "" are the same.
 
-        A URI has the tool's name if it differs from the shown name. The rows are for errors.
+        The URI has the tool's name if it differs from the shown name. The row is for errors.
         """
-        cells: list[Any] = list(
-            map(_CellOfMCPTool, names, descriptions, schemas, declared, server_uris, rows)
+        tool_name = None
+        if "tool=" in server_uri:  # few cells
+            server_uri, tool_name = split_tool(server_uri)
+        tool = object.__new__(cls)
+        tool.__dict__.update(
+            name=name,
+            description=description or "",
+            schema_json=schema_json or "",
+            declared_json=declared_json or None,
+            server_uri=server_uri,
+            tool_name=tool_name or name,
+            row=row,
         )
-        # In place of `__init__` of a frozen class, which takes most of the time of a cell.
-        for cell in cells:
-            cell.__class__ = cls
-        return cells
+        return tool
 
     @property
     def tool_type(self) -> Literal[ToolType.MCP]:
         return ToolType.MCP
+
+    def _declared(self) -> tuple[dict[str, Any] | None, dict[str, Any] | None, str | None]:
+        return self._parsed("output_spec", self.declared_json or "", parse_declared)
 
     @property
     def route(self) -> ServerRoute:
@@ -314,7 +265,7 @@ class MCPTool(_MCPDeclaration):
         try:
             return ServerRoute.parse(self.server_uri)
         except MCPError as error:
-            raise error.at(tool=self.name, row=None if self._row is None else str(self._row)) from None
+            raise error.at(tool=self.name, row=None if self.row is None else str(self.row)) from None
 
     @property
     def digest(self) -> str | None:
@@ -339,9 +290,6 @@ class MCPTool(_MCPDeclaration):
         """`server_uri` as in a cell: with the tool's name if it differs from the shown name."""
         return self.server_uri if self.tool_name == self.name else merge_tool(self.server_uri, self.tool_name)
 
-    def _texts(self) -> tuple[object, ...]:
-        return (self.name, self.description, self.schema_json, self.declared_json, self.cell_uri)
-
 
 Tool = WorkflowTool | MCPTool
 
@@ -365,12 +313,21 @@ def _schema_text(schema: Mapping[str, Any] | str) -> str:
     return without_surrogates(schema if isinstance(schema, str) else compact_json(dict(schema)))
 
 
-def _ports_of(spec: str | tuple[ToolPort, ...]) -> tuple[ToolPort, ...]:
-    return spec if isinstance(spec, tuple) else parse_ports(spec)
-
-
 def _spec_text(spec: str | tuple[ToolPort, ...] | None) -> str:
-    return spec if spec and isinstance(spec, str) else ports_text(spec or ())
+    return spec if spec and isinstance(spec, str) else ports_text(cast("tuple[ToolPort, ...]", spec or ()))
+
+
+def _values(tool: Tool) -> tuple[object, ...]:
+    """What a tool says, however its JSON is laid out."""
+    common = (tool.name, tool.description, tool.parameter_schema)
+    match tool:  # @ToolTypeDispatch
+        case WorkflowTool():
+            ports = (tool.message_output_port_index, tool.input_ports, tool.output_ports)
+            return (*common, *ports, tool.filestore_keys)
+        case MCPTool():
+            return (*common, tool.cell_uri, tool.output_schema, tool.annotations, tool.title)
+        case _:
+            assert_never(tool)
 
 
 @lru_cache(maxsize=1024)
@@ -502,21 +459,22 @@ def from_fields(
                 name=name,
                 description=description or "",
                 schema_json=parameter_schema or "",
-                _input_spec=input_spec,
-                _output_spec=output_spec,
+                input_spec=_spec_text(input_spec),
+                output_spec=_spec_text(output_spec),
                 message_output_port_index=-1
                 if message_output_port_index is None
                 else message_output_port_index,
                 filestore_keys=workflow_filestore or None,
                 native=native,
-                _row=row,
+                row=row,
             )
             return tool
         case 1:
             if not server_uri:
                 raise _missing_field("server_uri", row, tool=name)
-            cell: Any = (name, description, parameter_schema, output_spec, server_uri, row)
-            return MCPTool.from_cells(*((part,) for part in cell))[0]
+            return MCPTool.from_cell(
+                name, description, parameter_schema, cast("str | None", output_spec), server_uri, row
+            )
         case _:
             raise unknown_tool_type(tool_type, row, tool=name)
 

@@ -167,6 +167,14 @@ FOUND = {
     "start: model": swap("start", rb'"model":"m"', b'"model":"n"'),
     "start: time": swap("start", rb'"at":"2', b'"at":"1'),
     "start: run": swap("start", rb'"run":"a"', b'"run":"c"'),
+    "no chain": lambda path: put(
+        path,
+        [
+            re.sub(rb',"chain":"\w+"|"format":2,', b"", line).replace(b"complete", b"canceled")
+            for line in lines_of(path)
+            if b'"kind":"checkpoint"' not in line
+        ],
+    ),
     "start: older format": swap("start", rb'"format":2', b'"format":1'),
     "start: unknown field": added(b'"also":1', "start"),
     "second start": swap("start", rb'"model":"m"', b'"model":"n"', 1),
@@ -297,14 +305,6 @@ FORGED = {
     "last run removed": forged(without_run("b")),
     "fake run appended": forged(with_fake_run),
     "result, with the old signatures": forged(edited("call", 1, result="paid 9"), keeps_signatures=True),
-    "older format": lambda path: put(
-        path,
-        [
-            re.sub(rb',"chain":"\w+"|"format":2,', b"", line).replace(b"complete", b"canceled")
-            for line in lines_of(path)
-            if b'"kind":"checkpoint"' not in line
-        ],
-    ),
 }
 
 

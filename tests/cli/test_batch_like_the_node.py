@@ -85,7 +85,7 @@ def test_typed_tables(from_node, from_batch, tmp_path, name):
 def test_a_json_column(from_node, from_batch, tmp_path):
     columns = {"all": ['{"city": "Ulm", "status": "s"}', None], "Status": ["ok", "ok"], "Result": ["a", "b"]}
     pq.write_table(pa.table(columns), tmp_path / "p.parquet")
-    settings = {"arguments_source": "json_column", "arguments_column": "all"}
+    settings = {"arguments_column": "all"}
     assert from_batch("p.parquet", "--arguments-column", "all") == from_node(columns, **settings)
 
 

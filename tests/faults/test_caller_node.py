@@ -33,7 +33,6 @@ def test_rows_that_may_have_run_are_not_made_again_by_a_resumed_node(host, tmp_p
             {
                 "server_url": server.url,
                 "tool_name": "echo",
-                "arguments_source": "json_column",
                 "arguments_column": "j",
                 "resume": True,
             },
@@ -77,7 +76,6 @@ def test_rows_that_fail_stand_beside_rows_that_do_not(way, host, tmp_path):
             {
                 "server_url": server.url,
                 "tool_name": "echo",
-                "arguments_source": "json_column",
                 "arguments_column": "j",
                 "concurrency": 4,
             },

@@ -97,7 +97,7 @@ def test_the_caller_node_ends_and_names_the_file(server, host, tmp_path):
         result = host.run(
             "mcp_tool_caller",
             [None, host.table(calls), None],
-            {**settings, "arguments_source": "json_column", "arguments_column": "j"},
+            {**settings, "arguments_column": "j"},
             workflow_dir=tmp_path / "workflow",
         )
     assert not result.ok
@@ -127,7 +127,6 @@ def test_a_journal_that_is_deleted_ends_the_run(host, tmp_path):
                 "server_url": server.url,
                 "tool_name": "echo",
                 "concurrency": 1,
-                "arguments_source": "json_column",
                 "arguments_column": "j",
             },
             workflow_dir=tmp_path / "workflow",

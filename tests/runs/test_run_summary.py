@@ -31,7 +31,7 @@ def test_what_a_tool_says_hides_nothing_in_the_warning():
 
 def test_a_cell_that_cannot_be_read_whole_does_not_lose_the_calls_that_were_made():
     cell = ("t", None, "{x", "{<y>", "http://127.0.0.1:9/mcp", None)
-    (tool,) = MCPTool.from_cells(*((part,) for part in cell))
+    tool = MCPTool.from_cell(*cell)
     summary = RunSummary(total=1)
     summary.add(CallOutcome(record=CallRecord(run="r", status=CallStatus.OK), tool=tool))
     page = calls_page(summary)

@@ -28,7 +28,7 @@ GONE = {
 _STALE = {**dict.fromkeys(sorted(GONE), "gone"), "tool": "gone", "model": "gone"}
 #: Every choice that shows others, and an element of every list.
 _CHOSEN = {
-    "one": {"send_credentials_as": "header", "arguments_source": "json_column"},
+    "one": {"send_credentials_as": "header"},
     "another": {
         "send_credentials_as": "client_credentials",
         "recursion_limit_handling": "FINAL_RESPONSE",

@@ -177,7 +177,7 @@ def test_a_carrier_cell_without_server_names_row_and_field():
 
 
 def test_a_carrier_cell_with_malformed_json_names_row_and_field_where_it_is_used():
-    (broken,) = MCPTool.from_cells(["t"], ["d"], ["{}"], ["{x"], ["https://h/mcp"], [None])
+    broken = MCPTool.from_cell("t", "d", "{}", "{x", "https://h/mcp", None)
     with executing():
         given = as_input({"Tool": write_tools([WORKFLOW, broken], ColumnForm.CARRIER)})
         tools = read_tools(given)

@@ -29,24 +29,6 @@ _SHORTEST_DESCRIPTION: Final = 60
 _LONGEST_HELP: Final = 6000
 
 
-class ArgumentsSource(knext.EnumParameterOptions):
-    columns = ("Columns", "Each column that is named like a parameter of the tool gives that argument.")
-    json_column = ("A JSON column", "One column holds all arguments of the row as a JSON object.")
-
-
-class ResultColumns(knext.EnumParameterOptions):
-    all = (
-        "All",
-        "Also the tool, its server and digest, the arguments, the structured result, pictures, files, times"
-        " and attempts.",
-    )
-    compact = (
-        "Compact",
-        "The columns of *Parameters*, then *Result*, *Status* and *Error*. What the tool gave, with types, is"
-        " *Records*.",
-    )
-
-
 class OnError(knext.EnumParameterOptions):
     row = (
         "Make an error row",
@@ -200,18 +182,10 @@ class CallerDialog:
         number_of_lines=6,
         is_advanced=True,
     )
-    arguments_source = knext.EnumParameter(
-        "Arguments of a row",
-        "Where a row of *Parameters* holds its arguments.",
-        default_value=ArgumentsSource.columns.name,
-        enum=ArgumentsSource,
-        style=knext.EnumParameter.Style.VALUE_SWITCH,
-        is_advanced=True,
-    )
     arguments_column = knext.StringParameter(
         "Column with the arguments",
-        "Which column of *Parameters* holds the arguments of a row as a JSON object: a JSON or String"
-        " column.",
+        "Which column of *Parameters* holds the arguments of a row as a JSON object: a JSON or String column."
+        f" With `{NO_COLUMN}`, each column that is named like a parameter of the tool gives that argument.",
         default_value=NO_COLUMN,
         choices=column_choices(NO_COLUMN, _json_columns),
         is_advanced=True,
@@ -271,21 +245,6 @@ class CallerDialog:
     )
 
     # Output
-    result_columns = knext.EnumParameter(
-        "Columns of Results",
-        "How much *Results* says about each call. The journal always has all of it.",
-        default_value=ResultColumns.all.name,
-        enum=ResultColumns,
-        style=knext.EnumParameter.Style.VALUE_SWITCH,
-        is_advanced=True,
-    )
-    json_cells = knext.BoolParameter(
-        "Structured result as JSON cells",
-        "*Structured result* has KNIME's JSON type, for *JSON Path* and *JSON to Table*. Each cell becomes a"
-        " file of its own; without it, the column is text.",
-        default_value=False,
-        is_advanced=True,
-    )
     expand_structured = knext.StringParameter(
         "Structured values as columns",
         "Properties of the structured result that get columns of their own, separated by commas, with their"
@@ -311,7 +270,7 @@ class CallerDialog:
     )
     for _setting in (server_url, credentials, send_credentials_as, extra_headers, transport):
         _setting.rule(_with_tools, knext.Effect.HIDE)
-    for _setting in (arguments_source, tool_per_row_column, concurrency):
+    for _setting in (arguments_column, tool_per_row_column, concurrency):
         _setting.rule(_with_parameters, knext.Effect.SHOW)
     tool_column.rule(_with_tools, knext.Effect.SHOW)
     tool_name.rule(knext.OneOf(tool, [BY_NAME]), knext.Effect.SHOW)
@@ -321,17 +280,13 @@ class CallerDialog:
         (scope, "client_credentials"),
     ):
         _setting.rule(knext.And(_without_tools, knext.OneOf(send_credentials_as, [_way])), knext.Effect.SHOW)
-    arguments_column.rule(
-        knext.And(_with_parameters, knext.OneOf(arguments_source, [ArgumentsSource.json_column.name])),
-        knext.Effect.SHOW,
-    )
     del _setting, _way, _with_tools, _without_tools, _with_parameters
     shared_parameters.headings(
         Connection=[server_url],
         Tool=[tool],
         Rows=[tool_per_row_column],
         Errors=[on_error],
-        Output=[result_columns],
+        Output=[expand_structured],
         Audit=[secret_arguments],
         Advanced=[connect_timeout],
     )

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, assert_never, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, assert_never
 
 from ...audit.record import CallStatus
 from ...client.protocol.media_types import media_type
@@ -82,7 +82,6 @@ _JSON_KINDS: Final[dict[str, JsonKind]] = {
     "json": "json",
 }
 _ENTRY: Final = re.compile(r"[,;\n]")
-_COMPACT: Final = ("result", "status", "error")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,28 +104,16 @@ class ResultsLayout:
     form: ColumnForm  # in which tools are written
     images: bool  # whether there is an *Image* column
     structured: tuple[StructuredColumn, ...]
-    compact: bool = False  # whether there are only the columns that say what came of the call
-    json_cells: bool = False  # whether *Structured result* has KNIME's JSON type
 
     @property
     def own(self) -> tuple[tuple[str, str, ResultKind], ...]:
         """Name, record attribute and kind of each column about the outcome of a call."""
-        if self.compact:
-            by_attribute = {column[1]: column for column in RESULT_COLUMNS}
-            return tuple(by_attribute[attribute] for attribute in _COMPACT)
         return tuple(column for column in RESULT_COLUMNS if self.images or column[2] != "image")
-
-    def special_type(self, attribute: str) -> Any | None:
-        """KNIME's type of a column whose cells are neither texts nor numbers."""
-        if attribute == "image":
-            return image_type()
-        return json_type() if self.json_cells and attribute == "structured_result" else None
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names of all columns about the call."""
-        own = tuple(name for name, *_ in self.own)
-        return own if self.compact else (column_name(self.form), *own)
+        return (column_name(self.form), *(name for name, *_ in self.own))
 
     def schema(self, parameters: Any | None) -> Any:
         """The `knext.Schema` that ``configure`` returns, given the parameter table's schema or None."""
@@ -137,15 +124,12 @@ class ResultsLayout:
             knext.Column(column.ktype, renamed[column.name])
             for column in (() if parameters is None else parameters)
         ]
-        if not self.compact:
-            columns.append(knext.Column(knime_type(self.form), column_name(self.form)))
-        for name, attribute, kind in self.own:
-            special = self.special_type(attribute)
-            columns += (
-                knime_columns([(name, cast("ColumnKind", kind))])
-                if special is None
-                else [knext.Column(special, name)]
-            )
+        columns.append(knext.Column(knime_type(self.form), column_name(self.form)))
+        for name, _, kind in self.own:
+            if kind == "image":
+                columns.append(knext.Column(image_type(), name))
+            else:
+                columns += knime_columns([(name, kind)])
         columns += knime_columns((entry.column, entry.type) for entry in self.structured)
         return knext.Schema.from_columns(columns)
 
@@ -156,8 +140,6 @@ def plan_results(
     form: ColumnForm,
     images: bool,
     expand: str = "",
-    compact: bool = False,
-    json_cells: bool = False,
 ) -> ResultsLayout:
     """Decides on the columns, whose names are all different.
 
@@ -165,7 +147,7 @@ def plan_results(
     ``expand`` is the setting ``expand_structured``: property names separated by commas, semicolons or line
     breaks, with the type after a colon if it is not text: ``city, temperature: number``.
     """
-    bare = ResultsLayout((), form, images, (), compact)
+    bare = ResultsLayout((), form, images, ())
     # KNIME's Python side takes two columns of one name in silence, and its Java side fails.
     taken = {ROW_ID, *bare.names}
     names = list(input_columns)
@@ -180,7 +162,7 @@ def plan_results(
         shown = key if key not in taken else _free_name(f"{key} (result)", taken)
         taken.add(shown)
         structured.append(StructuredColumn(key, kind, shown))
-    return ResultsLayout(tuple(inputs), form, images, tuple(structured), compact, json_cells)
+    return ResultsLayout(tuple(inputs), form, images, tuple(structured))
 
 
 def _kinds_by_property(expand: str) -> dict[str, JsonKind]:
@@ -331,14 +313,11 @@ class ResultsWriter:
             raise _too_large(outcomes, size)
         form, records = self.layout.form, [outcome.record for outcome in outcomes]
         columns = self._inputs(len(outcomes))
-        if not self.layout.compact:
-            columns[column_name(form)] = write_tools(
-                cells_without_gaps((outcome.tool for outcome in outcomes), form), form
-            )
+        columns[column_name(form)] = write_tools(
+            cells_without_gaps((outcome.tool for outcome in outcomes), form), form
+        )
         for name, attribute, kind in self.layout.own:
-            values = [_value(record, attribute) for record in records]
-            is_json = attribute == "structured_result" and self.layout.json_cells
-            columns[name] = json_cells(values) if is_json else _array(values, kind)
+            columns[name] = _array([_value(record, attribute) for record in records], kind)
         texts = [record.structured_result for record in records] if self.layout.structured else []
         objects = [as_object(None if text is None else json.loads(text)) for text in texts]
         for found in objects:

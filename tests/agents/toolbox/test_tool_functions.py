@@ -92,7 +92,7 @@ def test_a_title_stands_in_for_a_missing_description():
 @pytest.mark.parametrize(("schema", "declared"), [("{", None), ("{}", "{"), ("{}", '{"annotations": 1}')])
 def test_malformed_schemas_name_the_row(schema, declared):
     cell = ("t", "Does it", schema, declared, "https://h.example/mcp", "Row7")
-    (tool,) = MCPTool.from_cells(*((part,) for part in cell))
+    tool = MCPTool.from_cell(*cell)
     with pytest.raises(ToolFormatError, match="Row7"):
         Toolset([tool])
 

@@ -108,7 +108,6 @@ def test_nodes_list_and_call_them_all(host, tmp_path):
             [listed.outputs[0].as_input(), host.table(rows), None],
             {
                 "tool_per_row_column": "t",
-                "arguments_source": "json_column",
                 "arguments_column": "j",
                 "concurrency": 1,
             },

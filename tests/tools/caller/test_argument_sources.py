@@ -31,7 +31,6 @@ def test_arguments_come_from_a_json_column(server, host, tools_of, call, rows_of
         tools_of(server.url("/one")),
         {"j": pa.array(texts, pa.string()), "value": ["x"] * 5},
         tool_name="echo",
-        arguments_source="json_column",
         arguments_column="j",
     )
     rows = rows_of(result)
@@ -53,7 +52,6 @@ def test_arguments_come_from_knime_json_cells(server, host, tools_of, call, rows
             pa.table({"args": column}),
             tool_name="add",
             arguments={"b": "7"},
-            arguments_source="json_column",
             arguments_column="args",
         )
     )

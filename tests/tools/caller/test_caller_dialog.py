@@ -56,9 +56,8 @@ def test_a_table_without_tools_fails_in_configure(call, message):
     ("settings", "said"),
     [
         ({"tool_per_row_column": "nope"}, "no column 'nope'"),
-        ({"tool_name": "add", "arguments_source": "json_column"}, "No column with arguments"),
         (
-            {"tool_name": "add", "arguments_source": "json_column", "arguments_column": "nope"},
+            {"tool_name": "add", "arguments_column": "nope"},
             "no column 'nope'",
         ),
     ],

@@ -64,7 +64,7 @@ def test_lists_of_a_type_without_values(echoed, cells, periods):
 
 
 def test_a_type_without_values_as_all_arguments(echoed, periods):
-    rows, sent = echoed({"p": periods}, arguments_source="json_column", arguments_column="p")
+    rows, sent = echoed({"p": periods}, arguments_column="p")
     assert [row["Status"] for row in rows] == ["invalid arguments", "ok"]
     assert sent == [{}]
 
@@ -115,7 +115,7 @@ def test_one_value_out_of_range_does_no_harm_to_the_others(echoed, cells):
 
 def test_arguments_in_a_column_of_dates(echoed, cells):
     days = cells(TIME + "LocalDateValueFactory", pa.array([0], pa.int64()))
-    rows, sent = echoed({"d": days}, arguments_source="json_column", arguments_column="d")
+    rows, sent = echoed({"d": days}, arguments_column="d")
     assert "is a date, but arguments are an object" in rows[0]["Error"]
     assert not sent
 

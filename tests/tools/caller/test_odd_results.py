@@ -21,7 +21,6 @@ def test_lone_surrogates_in_arguments_are_named(shapes, call, rows_of):
             {"j": [text, "{}"]},
             server_url=url,
             tool_name="talk",
-            arguments_source="json_column",
             arguments_column="j",
         )
     )

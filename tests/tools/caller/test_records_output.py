@@ -1,11 +1,9 @@
-"""The second output of the Caller, and the compact first one."""
+"""The second output of the Caller."""
 
 import json
 
-import pyarrow as pa
 import pytest
 
-from tests.support.host import HAS_JSON
 from tests.support.scripted_server import ScriptedServer, modern, rpc, tool
 
 pytestmark = pytest.mark.quick
@@ -66,42 +64,6 @@ def test_moments_and_no_records(call, answering):
         result = call(None, server_url=server.url, tool_name="rows")
     assert result.ok, result.failure
     assert result.outputs[1].to_pylist() == []
-
-
-def test_a_compact_result_has_the_answer_only(call, answering, rows_of):
-    with answering("hello") as server:
-        result = call(
-            None,
-            {"q": ["a"], "Status": ["mine"]},
-            server_url=server.url,
-            tool_name="rows",
-            result_columns="compact",
-        )
-    (row,) = rows_of(result)
-    assert row == {"q": "a", "Status (input)": "mine", "Status": "ok", "Result": "hello", "Error": None}
-
-
-def test_the_next_caller_takes_a_compact_result(call, answering, rows_of):
-    with answering("hello") as server:
-        options = {"server_url": server.url, "tool_name": "rows", "result_columns": "compact"}
-        first = call(None, {"q": ["a"]}, **options)
-        again = call(None, first.outputs[0].as_input(), **options)
-    assert list(rows_of(again)[0])[-3:] == ["Result", "Status", "Error"]
-    assert isinstance(again.outputs[0].arrow, pa.Table)
-
-
-def test_a_structured_result_can_be_a_json_cell(call, rows_of, message):
-    if not HAS_JSON:
-        result = call(None, server_url="http://h/mcp", tool_name="rows", json_cells=True, execute=False)
-        assert "no JSON cells" in message(result)
-        return
-    for value in ({"a": [1, {"b": None}]}, [1, 2]):
-        answer = rpc({"content": [], "structuredContent": value})
-        listed = rpc({"tools": [tool("rows", inputSchema={"type": "object"})]})
-        with ScriptedServer(modern(tools__list=listed, tools__call=answer)) as server:
-            result = call(None, {"q": ["a"]}, server_url=server.url, tool_name="rows", json_cells=True)
-        (row,) = rows_of(result)
-        assert row["Structured result"] == value, row["Error"]
 
 
 def test_the_view_shows_records_as_tables(call, answering):

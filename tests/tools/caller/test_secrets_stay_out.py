@@ -190,7 +190,6 @@ def test_every_kind_in_every_spelling_is_in_no_artefact(call, host, tmp_path, ca
             credentials="prod",
             stored={"prod": ("anna", KINDS["password"])},
             tool_name="login",
-            arguments_source="json_column",
             arguments_column="given",
             secret_arguments="code",
             save_audit_workflow_to="w.knwf",
@@ -234,7 +233,6 @@ def test_ten_thousand_values_in_four_runs_of_the_node(call, host, password):
             credentials="prod",
             stored={"prod": ("me", password)},
             tool_name="echo",
-            arguments_source="json_column",
             arguments_column="given",
         )
         arrived = [r.params["arguments"] for r in server.requests if r.rpc == "tools/call"]
