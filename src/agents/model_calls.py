@@ -128,7 +128,6 @@ class ModelCalls:
         *,
         emit: Callable[[AgentEvent], None],
         stream: bool,
-        images: bool,
         seconds_left: Callable[[], float],
         longest_wait: float = 120.0,
         make_room: MakeRoom = lambda _problem, _messages: None,
@@ -143,7 +142,7 @@ class ModelCalls:
         self._seconds_left = seconds_left
         self._longest_wait = longest_wait
         self._waited = 0.0  # seconds, in the present turn
-        self._messages = MessageFitting(model.refused, images=images)
+        self._messages = MessageFitting(model.refused)
         self._tools = model.fitting
         self._notes: dict[str, None] = {}
         self._no_tools: ModelError | None = None  # why tools are called in the form of an answer
@@ -514,9 +513,8 @@ class MessageFitting:
         notes: Remarks for the user: what the model was not told.
     """
 
-    def __init__(self, refused: set[Construct] | None = None, *, images: bool = True) -> None:
+    def __init__(self, refused: set[Construct] | None = None) -> None:
         self._refused: set[Construct] = set() if refused is None else refused
-        self._images = images
         self._left_out: set[str] = set()  # ids of calls whose results are no longer sent
         self._images_left_out: set[_ImageKey] = set()
         self._images_accepted: set[_ImageKey] = set()
@@ -530,8 +528,8 @@ class MessageFitting:
                 else message
                 for message in messages
             ]
-        images = self._images and Construct.IMAGES not in self._refused
-        if self._images and not images and _images_of(messages):
+        images = Construct.IMAGES not in self._refused
+        if not images and _images_of(messages):
             self.notes[
                 "The model takes no images, so those that tools returned were left out of what was sent"
             ] = None
@@ -549,7 +547,7 @@ class MessageFitting:
         """Whether the messages, before `fit`, have what an endpoint refused."""
         match construct:
             case Construct.IMAGES:
-                return self._images and bool(_images_of(messages))
+                return bool(_images_of(messages))
             case Construct.THOUGHTS:
                 return any(map(_has_thoughts, messages))
             case Construct.TEXT_BESIDE_CALLS:
@@ -566,8 +564,6 @@ class MessageFitting:
 
     def leave_out_image(self, messages: Sequence[BaseMessage], said: str) -> bool:
         """Leaves out one image that an endpoint refused: the largest of those that it has not taken yet."""
-        if not self._images:
-            return False
         shown = {k: size for k, size in _images_of(messages).items() if k not in self._images_left_out}
         sizes = {k: size for k, size in shown.items() if k not in self._images_accepted} or shown
         if not sizes:

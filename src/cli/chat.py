@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 from ..system import edit_typed_lines
 from ..types.errors import Canceled, MCPError
 from .agent import AgentSettings, checked_settings
-from .command_errors import ExitCode, Interrupt, UsageError, at_terminal, reports_errors
-from .connection_options import ConnectionOptions, takes_connection
+from .command_errors import ExitCode, Interrupt, at_terminal, reports_errors
+from .connection_options import ConnectionOptions
 from .shared_options import ServersOption, takes
 from .terminal import complain, is_terminal, note, one_line, visible
 
@@ -42,7 +42,7 @@ class _Stop:
 
 
 @reports_errors
-@takes_connection
+@takes(ConnectionOptions, "connection", seldom=True)
 @takes(AgentSettings, "settings")
 def chat(
     server: ServersOption = None,
@@ -53,14 +53,10 @@ def chat(
     """Talk to a model that may call tools.
 
     Before each call that no rule decides about you are asked, unless a server that you trust says that the
-    tool only reads. What was typed before a question is no answer to it. A paste is one message. /help lists
-    what else can be typed. The exit code is 0.
+    tool only reads. A paste is one message. /help lists what else can be typed. The exit code is 0.
 
-    Example: knime-mcp chat --server http://127.0.0.1:8931/mcp --model-url http://localhost:11434/v1
-    --model qwen3
+    Example: knime-mcp chat --server shop --model qwen3 --model-url http://localhost:11434/v1
     """
-    if settings.resume is not None or settings.repeat_unknown:
-        raise UsageError("A chat goes on with --history, and cannot be resumed.")
     settings = checked_settings(settings)
     settings = replace(settings, rule=[*(settings.rule or ()), _ASK])
     routes = connection.routes(server or []) if server or connection.servers else []

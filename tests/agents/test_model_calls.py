@@ -9,7 +9,7 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, Tool
 
 from knime_mcp.agents.agent_events import Ending
 from knime_mcp.agents.agent_loop import run_agent
-from knime_mcp.agents.model.model_errors import ModelRequestRefused
+from knime_mcp.agents.model.model_errors import Construct, ModelRequestRefused
 from knime_mcp.agents.model_calls import MessageFitting
 from tests.agents.playing import QUESTION, Functions, model_at, play
 from tests.support.chat_server import ChatServer, call, calls, fails, says
@@ -57,7 +57,7 @@ def test_images_of_tools_are_sent_as_the_users():
     assert [message.type for message in shown] == ["ai", "tool", "tool", "tool", "human", "human"]
     assert shown[2].content == "two\nthree"
     assert shown[4].content[1:] == [PICTURE]
-    hidden = MessageFitting(images=False).fit(history)
+    hidden = MessageFitting({Construct.IMAGES}).fit(history)
     assert [message.type for message in hidden] == ["ai", "tool", "tool", "tool", "human"]
     assert "left out" in hidden[1].content
 

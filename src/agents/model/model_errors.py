@@ -170,7 +170,7 @@ class ModelBusy(ModelError):  # noqa: N818
     """The endpoint takes no request for now.
 
     Attributes:
-        passes: True if it says so itself: then only *Longest wait* limits how often it is asked again.
+        passes: True if it says so itself: then only the longest wait limits how often it is asked again.
     """
 
     CODE = "KMCP-MODEL-BUSY"
