@@ -14,6 +14,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
@@ -36,7 +37,7 @@ from .agent_events import (
     ToolStarted,
 )
 from .message_content import origin_of, text_of
-from .model.model_errors import AnswerUnfit, IterationLimit, PromptFiltered
+from .model.model_errors import AnswerUnfit, IterationLimit, PromptFiltered, TooManyTools
 from .model_calls import ModelCalls, Room, Turn
 from .model_messages import (
     answer,
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
 
     from .agent_events import AgentEvent
     from .model.agent_model import AgentModel
+    from .model.model_errors import ModelError
     from .toolbox.replies import Toolbox
 
 POLL_SECONDS: Final = 0.1
@@ -169,8 +171,11 @@ class _AgentLoop:
             seconds_left=lambda: self._until - self._clock(),
             make_room=self._make_room,
         )
-        if model.fitting.context is not None:  # by another prompt's refusal
+        # What refusals to other prompts have said.
+        if model.fitting.context is not None:
             toolbox.make_room(model.fitting.context)
+        if model.fitting.most_tools is not None:
+            toolbox.offer_at_most(model.fitting.most_tools)
 
     async def supervised(self, is_canceled: Callable[[], bool]) -> AgentOutcome:
         """Runs until the end, the cancel button or the total clock, whichever comes first."""
@@ -312,20 +317,26 @@ class _AgentLoop:
             self._conversation.append(message)
         return message, calls
 
-    def _make_room(self, context: int | None, messages: Sequence[BaseMessage]) -> Room | None:
+    def _make_room(self, problem: ModelError, messages: Sequence[BaseMessage]) -> Room | None:
         """Has tools searched and long results shortened until something is less, see `ModelCalls`."""
+        fitting = self._model.fitting
+        if isinstance(problem, TooManyTools):
+            makes_room = partial(self._toolbox.offer_at_most, fitting.most_tools or 0)
+            note = f"The endpoint takes no more than {fitting.most_tools} tools, so the model has to search"
+        else:
+            makes_room = partial(self._toolbox.make_room, fitting.context)
+            of = "" if fitting.context is None else f" of {fitting.context:,} tokens"
+            note = (
+                f"The conversation did not fit into the model's context{of}, so the model has to search for"
+                " tools, or to read on in long results"
+            )
         before, tools = list(self._conversation), self._toolbox.definitions()
-        asked = messages[len(before) :]
-        while self._toolbox.make_room(context):
+        appended = messages[len(before) :]
+        while makes_room():
             self._conversation[:] = map(self._shortened, self._conversation)
             if self._conversation != before or self._toolbox.definitions() != tools:
-                of = "" if context is None else f" of {context:,} tokens"
-                note = (
-                    f"The conversation did not fit into the model's context{of}, so the model has to search"
-                    " for tools, or to read on in long results"
-                )
                 self._notes += [] if note in self._notes else [note]
-                return Room([*self._conversation, *asked], self._toolbox.definitions())
+                return Room([*self._conversation, *appended], self._toolbox.definitions())
         return None
 
     def _shortened(self, message: BaseMessage) -> BaseMessage:

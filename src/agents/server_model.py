@@ -121,6 +121,9 @@ class _NoTools:
     def make_room(self, context: int | None) -> bool:  # noqa: ARG002
         return False
 
+    def offer_at_most(self, count: int) -> bool:  # noqa: ARG002
+        return False
+
     def shortened(self, text: str, origin: str) -> str:  # noqa: ARG002
         return text
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shlex
+import signal
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from ..system import edit_typed_lines
 from ..types.errors import Canceled, MCPError
@@ -18,6 +19,7 @@ from .terminal import complain, is_terminal, note, one_line, visible
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from types import FrameType
 
     from ..agents.prompter.conversation_table import ConversationRow
     from .agent_run import AgentRun
@@ -36,6 +38,7 @@ class _Stop:
     """Whether the person wants to stop the turn that is under way."""
 
     turn: Interrupt | None = None
+    ends = False  # on SIGTERM the whole chat ends
 
     def __call__(self) -> bool:
         return self.turn is not None and self.turn()
@@ -73,7 +76,7 @@ def chat(
 
 def _talk(run: AgentRun, stop: _Stop, conversation: list[ConversationRow]) -> None:
     lengths: list[int] = []  # of the conversation before each question
-    while (line := _line()) is not None:
+    while not stop.ends and (line := _line()) is not None:
         text = line.strip()
         # Several lines are a paste, which is a message whatever it begins with.
         command, _, rest = ("", "", "") if "\n" in text else text.partition(" ")
@@ -156,6 +159,7 @@ def _turn(
         # As it was before the question: a turn with calls and no answer would confuse the model.
         return conversation
     finally:
+        stop.ends = stop.turn is not None and stop.turn.number == signal.SIGTERM
         stop.turn = None
     answered = run.answered
     if answered.error is not None:
@@ -167,14 +171,22 @@ def _turn(
 
 
 def _line(before: str = "> ") -> str | None:
-    """The next line that is typed; None at the end."""
+    """The next line that is typed; None at the end, or on SIGTERM."""
     if is_terminal(sys.stdin):
         edit_typed_lines()
-    while True:
-        try:
-            return input(visible(before))
-        except KeyboardInterrupt:
-            print()  # the line is dropped
-        except EOFError:
-            print()
-            return None
+    handler = signal.signal(signal.SIGTERM, _end)
+    try:
+        while True:
+            try:
+                return input(visible(before))
+            except KeyboardInterrupt:
+                print()  # the line is dropped
+    except EOFError:
+        print()
+        return None
+    finally:
+        signal.signal(signal.SIGTERM, handler)
+
+
+def _end(_number: int, _frame: FrameType | None) -> NoReturn:
+    raise EOFError

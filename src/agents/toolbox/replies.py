@@ -137,6 +137,10 @@ class Toolbox(Protocol):
         """Offers and shows less, for a model whose context has so many tokens; False if that cannot be."""
         ...
 
+    def offer_at_most(self, count: int) -> bool:
+        """Offers no more than so many functions, among which the model searches; False if it cannot."""
+        ...
+
     def shortened(self, text: str, origin: str) -> str:
         """A result as short as results are by now; the model can read on in it."""
         ...

@@ -141,6 +141,9 @@ class ToolExecutor:
         searches = self._built_ins.search_within(context)
         return self._large.shorten(context) or searches
 
+    def offer_at_most(self, count: int) -> bool:
+        return self._built_ins.search_among(count - bool(self._links))
+
     def shortened(self, text: str, origin: str) -> str:
         return self._large.cut(text, origin=origin)
 
