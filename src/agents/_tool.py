@@ -128,8 +128,8 @@ class MCPStructuredTool(StructuredTool):
 class LangchainToolConverter:
     """Turns tools of both types into LangChain's, which `ctx` executes.
 
-    With `raises` a call that fails raises LangChain's ``ToolException``, as do calls after which the run must
-    end; otherwise the failure is the tool's answer, with the status ``error``. With `images` the content of a
+    With `raises` a call that fails raises LangChain's ``ToolException``; otherwise the failure is the
+    tool's answer, with the status ``error``. With `images` the content of a
     result has them, as LangChain's content blocks.
     """
 
@@ -195,7 +195,7 @@ class LangchainToolConverter:
             reply = execute(params)
             if not isinstance(reply, ToolReply):
                 return reply, None
-            if reply.stop or (self._raises and reply.failed):
+            if self._raises and reply.failed:
                 raise ToolException(reply.text)
             # Most vendors' endpoints refuse a conversation for an image in the result of a tool.
             return (reply.content if self._images else reply.text), reply

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import knime.extension as knext
 
+from ..client.limits import Timeouts
 from ..tools.node_settings import connection, shared_parameters
 from ..types.errors import MCPError
-from .agent_events import LIMIT_PROMPT
+from . import agent_settings as settings
 from .base import calls_schema, data_outputs, prompter_of, to_table
 from .model.chat_model_ports import model_input
-from .prompter import prompter_dialog as dialog
 
 if TYPE_CHECKING:
     from ..runs.server_questions import ServerQuestions
@@ -43,14 +43,11 @@ class AskFirst(knext.EnumParameterOptions):
     rules = ("What the rules say", "You are asked only where a rule says `ask`. Other calls are made.")
 
 
-class HandOn(knext.EnumParameterOptions):
-    button = ("With the button", "*Hand on* in the view gives the conversation to the nodes behind this one.")
-    answer = ("After each answer", "The node is executed again after each answer.")
+class ReexecutionTrigger(knext.EnumParameterOptions):
+    """When the node is executed again. The names are KNIME's."""
 
-
-class _NoErrorColumn:
-    error_handling = dialog.ErrorHandling.FAIL.name
-    use_existing_error_column = False
+    NONE = ("With the button", "*Hand on* in the view gives the conversation to the nodes behind this one.")
+    INTERACTION = ("After each answer", "The node is executed again after each answer.")
 
 
 @knext.node(
@@ -63,7 +60,7 @@ class _NoErrorColumn:
     keywords=["MCP", "Model Context Protocol", "agent", "chat", "tool", "LLM", "GenAI", "AI", "widget"],
 )
 @model_input
-@dialog.tools_input
+@settings.tools_input
 @knext.input_table(
     "Conversation history",
     "Optional: the *Conversation* of an agent, which this one goes on with.",
@@ -110,7 +107,7 @@ class MCPAgentChat:
     *Hand on* brings it into the workflow's data area, and its hash is the flow variable `mcp_audit_head`.
     """
 
-    developer_message = dialog.developer_message
+    developer_message = settings.developer_message
     questions = knext.MultilineStringParameter(
         "Questions",
         "Questions to begin with, one per line. The view offers them as buttons. If the node is executed and"
@@ -118,11 +115,8 @@ class MCPAgentChat:
         default_value="",
         number_of_lines=3,
     )
-    conversation_column = dialog.conversation_column
-    data_message_prefix = dialog.data_message_prefix
-    send_images = dialog.send_images
 
-    rules = dialog.rules
+    rules = settings.rules
     ask_first = knext.EnumParameter(
         "Ask me before",
         "Which calls you decide about in the view, after *Rules for calls*.",
@@ -130,57 +124,40 @@ class MCPAgentChat:
         enum=AskFirst,
         is_advanced=True,
     )
-    trusted_servers = dialog.trusted_servers
-    tool_column = shared_parameters.tool_column(dialog.TOOLS)
+    trusted_servers = settings.trusted_servers
+    tool_column = shared_parameters.tool_column(settings.TOOLS)
     pinning = shared_parameters.pinning()
-    suspicious_tools = dialog.suspicious_tools
-    parallel_calls = dialog.parallel_calls
-    tool_budget = dialog.tool_budget
-    result_limit = dialog.result_limit
 
-    recursion_limit = dialog.recursion_limit
-    call_limit = dialog.call_limit
-    calls_per_tool = dialog.calls_per_tool
-    calls_per_turn = dialog.calls_per_turn
-    token_budget = dialog.token_budget
-    input_budget = dialog.input_budget
-    output_budget = dialog.output_budget
-    prices = dialog.prices
-    cost_budget = dialog.cost_budget
-    time_limit = dialog.time_limit
-    longest_wait = dialog.longest_wait
+    recursion_limit = settings.recursion_limit
+    call_limit = settings.call_limit
+    token_budget = settings.token_budget
+    time_limit = settings.time_limit
 
-    conversation_form = dialog.conversation_form
-    hand_on = knext.EnumParameter(
-        "Hand on the conversation",
+    reexecution_trigger = knext.EnumParameter(
+        "Re-execution trigger",
         "When the outputs get what was said in the view.",
-        default_value=HandOn.button.name,
-        enum=HandOn,
+        default_value=ReexecutionTrigger.NONE.name,
+        enum=ReexecutionTrigger,
         style=knext.EnumParameter.Style.VALUE_SWITCH,
         is_advanced=True,
     )
-    conversation_column_name = dialog.conversation_column_name
 
-    secret_arguments = dialog.secret_arguments
+    secret_arguments = settings.secret_arguments
 
-    connect_timeout = shared_parameters.connect_timeout()
+    connect_timeout = Timeouts().connect
     idle_timeout = shared_parameters.idle_timeout()
     total_timeout = shared_parameters.total_timeout()
 
     # What it shares with *MCP Agent Prompter* has its headings there.
-    shared_parameters.headings(Advanced=[connect_timeout])
+    shared_parameters.headings(Output=[reexecution_trigger], Advanced=[idle_timeout])
 
     # What *MCP Agent Prompter* lets people choose, and a chat does not.
     prompt_column = connection.NO_COLUMN
     answer_schema = ""
-    answer_repairs = 0
-    recursion_limit_prompt = LIMIT_PROMPT
-    recursion_limit_handling = dialog.LimitHandling.FINAL_RESPONSE.name
-    on_tool_error = dialog.ToolErrorHandling.model.name
-    errors = _NoErrorColumn()
+    recursion_limit_handling = settings.LimitHandling.FINAL_RESPONSE.name
 
     tool_column.rule(
-        knext.DialogContextCondition(shared_parameters.is_connected(dialog.TOOLS)), knext.Effect.SHOW
+        knext.DialogContextCondition(shared_parameters.is_connected(settings.TOOLS)), knext.Effect.SHOW
     )
 
     def configure(
@@ -196,8 +173,8 @@ class MCPAgentChat:
         try:
             if model is not None:
                 model.check(ctx)
-            dialog.check_calls(self, tools)
-            conversation = dialog.layout_of(self, history).schema()
+            settings.check_calls(self, tools)
+            conversation = settings.layout_of(self, history).schema()
             return conversation, calls_schema(), [None] * data_outputs(ctx)
         except MCPError as error:
             raise connection.as_setting_error(error) from None
@@ -247,7 +224,7 @@ class MCPAgentChat:
             earlier=earlier,
             shown={
                 "suggestions": self._questions(),
-                "hands_on": self.hand_on == HandOn.answer.name,
+                "hands_on": self.reexecution_trigger == ReexecutionTrigger.INTERACTION.name,
                 # KNIME before 5.8 takes nothing from a view.
                 "can_hand_on": hasattr(ctx, "_get_view_data"),
             },
@@ -294,9 +271,7 @@ class MCPAgentChat:
         prompter = prompter_of(self, ctx, model, tools, data, sessions)
         # The conversation may name data of an earlier execution,
         # whose ids must not come to mean other tables.
-        prompter.registry = DataRegistry(
-            data, to_table=to_table, prefix=self.data_message_prefix, first=_unused_id(entries)
-        )
+        prompter.registry = DataRegistry(data, to_table=to_table, first=_unused_id(entries))
         for name, table in () if earlier is None else earlier.tables:
             prompter.registry.add(table, name=name, description="From earlier in this conversation")
         prompter.options = replace(prompter.options, stream=True)
@@ -309,7 +284,7 @@ class MCPAgentChat:
     def _history(self, history: Any | None) -> tuple[ConversationLayout, list[ConversationRow]]:
         from .prompter.conversation_history import of_row, read_conversation
 
-        layout = dialog.layout_of(self, None if history is None else history.schema)
+        layout = settings.layout_of(self, None if history is None else history.schema)
         return layout, [] if history is None else of_row(read_conversation(history, layout.column), None)
 
     def _questions(self) -> list[str]:

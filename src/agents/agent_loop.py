@@ -14,6 +14,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
@@ -23,6 +24,7 @@ from ..client.clock import StoppableClock
 from ..types.errors import Canceled, MCPError, TimedOut
 from ..types.texts import compact_json
 from .agent_events import (
+    LIMIT_PROMPT,
     AgentOptions,
     AgentOutcome,
     Ending,
@@ -35,7 +37,7 @@ from .agent_events import (
     ToolStarted,
 )
 from .message_content import origin_of, text_of
-from .model.model_errors import AnswerUnfit, IterationLimit, PromptFiltered
+from .model.model_errors import AnswerUnfit, IterationLimit, PromptFiltered, TooManyTools
 from .model_calls import ModelCalls, Room, Turn
 from .model_messages import (
     answer,
@@ -56,12 +58,15 @@ if TYPE_CHECKING:
 
     from .agent_events import AgentEvent
     from .model.agent_model import AgentModel
+    from .model.model_errors import ModelError
     from .toolbox.replies import Toolbox
 
 POLL_SECONDS: Final = 0.1
 """Seconds between two checks of the cancel button."""
 
 _GRACE_SECONDS: Final = 0.5
+_PARALLEL_CALLS: Final = 4  # as many as servers of one process serve well
+_REPAIRS: Final = 3  # a model that fails so often does not get it right
 _ANSWER_SECONDS: Final = 60.0
 _ANSWER_SHARE: Final = 0.2  # of the time limit, for the answer when it is reached
 _CANCELED: Final = "Error: the run was canceled before this call was finished."
@@ -91,7 +96,7 @@ def run_agent(
             repaired, and the outcome says so.
         options: The options of the run.
         turns: What is known of an interrupted run, and where to keep what becomes known.
-        meter: Counts tokens against the budget, also those of others who use the model for the run.
+        meter: Counts tokens against their limit, also those of others who use the model for the run.
         clock: The run's, which stands still while a person is asked.
         on_event: Called with each event, in the calling thread. An exception in it ends the run.
         is_canceled: Called about every 0.1 s, in the calling thread.
@@ -100,7 +105,7 @@ def run_agent(
         The outcome, also of a run that failed or was canceled; each call in its messages has an answer.
     """
     options = options or AgentOptions()
-    meter = meter or TokenMeter(options.budget)
+    meter = meter or TokenMeter(options.token_limit)
     run = _AgentLoop(model, toolbox, messages, options, on_event or _ignore_event, meter, clock, turns)
     loop = asyncio.new_event_loop()
     # Threads that look up host names; the run does not wait for one that hangs.
@@ -162,13 +167,15 @@ class _AgentLoop:
             model,
             emit=emit,
             stream=options.stream,
-            images=options.images,
             longest_wait=options.longest_wait,
             seconds_left=lambda: self._until - self._clock(),
             make_room=self._make_room,
         )
-        if model.fitting.context is not None:  # by another prompt's refusal
+        # What refusals to other prompts have said.
+        if model.fitting.context is not None:
             toolbox.make_room(model.fitting.context)
+        if model.fitting.most_tools is not None:
+            toolbox.offer_at_most(model.fitting.most_tools)
 
     async def supervised(self, is_canceled: Callable[[], bool]) -> AgentOutcome:
         """Runs until the end, the cancel button or the total clock, whichever comes first."""
@@ -255,9 +262,7 @@ class _AgentLoop:
                 refused = (_unfinished(call, _LIMIT_REACHED) for call in calls)
                 self._conversation += [message, *map(answer, refused)]
                 return await self._answer_at_limit(iteration, reached)
-            stopped = await self._run_tools(message, calls)
-            if stopped is not None:
-                return Ending.STOPPED, stopped.text
+            await self._run_tools(message, calls)
             if self._is_late():
                 return await self._answer_at_limit(iteration, IterationLimit(_LATE))
         raise AssertionError("the last turn returns")
@@ -287,7 +292,7 @@ class _AgentLoop:
             )
             if self._turns is not None:
                 self._turns.keep(iteration, turn)
-        is_uncounted = turn.usage.unreported and self._options.budget.is_limited
+        is_uncounted = turn.usage.unreported and self._options.token_limit is not None
         estimated = self._estimate(messages, turn.message) if is_uncounted else TokenUsage()
         self._meter.add(turn.usage, estimated)
         self._iterations = iteration
@@ -312,20 +317,26 @@ class _AgentLoop:
             self._conversation.append(message)
         return message, calls
 
-    def _make_room(self, context: int | None, messages: Sequence[BaseMessage]) -> Room | None:
+    def _make_room(self, problem: ModelError, messages: Sequence[BaseMessage]) -> Room | None:
         """Has tools searched and long results shortened until something is less, see `ModelCalls`."""
+        fitting = self._model.fitting
+        if isinstance(problem, TooManyTools):
+            makes_room = partial(self._toolbox.offer_at_most, fitting.most_tools or 0)
+            note = f"The endpoint takes no more than {fitting.most_tools} tools, so the model has to search"
+        else:
+            makes_room = partial(self._toolbox.make_room, fitting.context)
+            of = "" if fitting.context is None else f" of {fitting.context:,} tokens"
+            note = (
+                f"The conversation did not fit into the model's context{of}, so the model has to search for"
+                " tools, or to read on in long results"
+            )
         before, tools = list(self._conversation), self._toolbox.definitions()
-        asked = messages[len(before) :]
-        while self._toolbox.make_room(context):
+        appended = messages[len(before) :]
+        while makes_room():
             self._conversation[:] = map(self._shortened, self._conversation)
             if self._conversation != before or self._toolbox.definitions() != tools:
-                of = "" if context is None else f" of {context:,} tokens"
-                note = (
-                    f"The conversation did not fit into the model's context{of}, so the model has to search"
-                    " for tools, or to read on in long results"
-                )
                 self._notes += [] if note in self._notes else [note]
-                return Room([*self._conversation, *asked], self._toolbox.definitions())
+                return Room([*self._conversation, *appended], self._toolbox.definitions())
         return None
 
     def _shortened(self, message: BaseMessage) -> BaseMessage:
@@ -337,7 +348,7 @@ class _AgentLoop:
     def _estimate(self, messages: Sequence[BaseMessage], message: AIMessage) -> TokenUsage:
         if not self._meter.estimated.input:
             self._notes.append(
-                "The model's endpoint does not say how many tokens it read and wrote, so the budget does not"
+                "The model's endpoint does not say how many tokens it read and wrote, so their limit does not"
                 " hold: it was kept by an estimate, four characters a token"
             )
         return estimated_usage(messages, self._toolbox.definitions(), message)
@@ -371,12 +382,12 @@ class _AgentLoop:
         schema = self._options.answer_schema
         if schema is None:
             return answer_of(message)
-        for repair_number in range(self._options.answer_repairs + 1):
+        for repair_number in range(_REPAIRS + 1):
             try:
                 return compact_json(schema.read(answer_of(message)))
             except AnswerUnfit as problem:
                 budget_left = self._meter.spent() is None
-                if repair_number == self._options.answer_repairs or not budget_left:
+                if repair_number == _REPAIRS or not budget_left:
                     raise
                 request = HumanMessage(schema.again(problem))
             iteration += 1
@@ -397,10 +408,10 @@ class _AgentLoop:
         """Which limit keeps the calls of this turn from being made; None for none."""
         spent = self._meter.spent()
         if spent is not None:
-            self._notes.append(f"The budget is used up: {spent}")
+            self._notes.append(f"The tokens are used up: {spent}")
             return IterationLimit(
-                f"The budget is used up, and the model still asked for tools: {spent}",
-                fix="Raise the budget, or let the agent give a final answer at the limit",
+                f"The tokens are used up, and the model still asked for tools: {spent}",
+                fix="Raise the most tokens, or let the agent give a final answer at the limit",
             )
         if self._is_late():
             return IterationLimit(_LATE)
@@ -415,19 +426,19 @@ class _AgentLoop:
     async def _answer_at_limit(self, iteration: int, reached: IterationLimit) -> tuple[Ending, str]:
         if not self._options.answer_at_limit:
             raise reached
-        prompt = HumanMessage(content=self._options.limit_prompt)
+        prompt = HumanMessage(content=LIMIT_PROMPT)
         tried = None if self._options.answer_schema is None else 0
         message, _ = await self._turn([*self._conversation, prompt], iteration + 1, final=True, tried=tried)
         self._is_cut_off(message)
         return Ending.LIMIT, await self._in_form(message, iteration + 1, 1)
 
-    async def _run_tools(self, message: AIMessage, requests: Sequence[ToolRequest]) -> ToolReply | None:
-        """Runs the calls of one turn; returns the reply that stops the run, if any."""
+    async def _run_tools(self, message: AIMessage, requests: Sequence[ToolRequest]) -> None:
+        """Runs the calls of one turn."""
         if finish_reason(message) == "length":
             requests = _cut_off(requests)
         # Each call has its reply from the beginning on, whatever ends the turn.
         replies = [_unfinished(request) for request in requests]
-        slots = asyncio.Semaphore(self._options.parallel_calls)
+        slots = asyncio.Semaphore(_PARALLEL_CALLS)
         tasks = [
             asyncio.create_task(self._run_tool(replies, number, slots)) for number in range(len(replies))
         ]
@@ -448,7 +459,6 @@ class _AgentLoop:
         for task in tasks:
             if not task.cancelled():
                 task.result()
-        return next((reply for reply in replies if reply.stop), None)
 
     async def _end(self, tasks: Sequence[asyncio.Task[None]]) -> None:
         """Ends calls, after a moment: the tools see the cancel, and those that stop soon still reply."""

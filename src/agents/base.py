@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import knime.extension as knext
 
+from ..client.limits import Timeouts
 from ..tools.audit_workflow import save_after_run
 from ..tools.node_settings import connection, shared_parameters
 from ..types.columns import choose_form, column_name, knime_type
 from ..types.errors import MCPError
+from . import agent_settings as settings
 from .model.chat_model_ports import model_input
-from .prompter import prompter_dialog as dialog
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from .prompter.conversation_table import ConversationLayout, ConversationRow
     from .prompter.prompt_runs import PromptRuns
     from .prompter.prompter import Prompt, Prompter
-    from .toolbox.tool_executor import ToolOptions
 
 
 @knext.node(
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     keywords=["MCP", "Model Context Protocol", "agent", "tool", "LLM", "GenAI", "AI", "prompt", "chat"],
 )
 @model_input
-@dialog.tools_input
+@settings.tools_input
 @knext.input_table(
     "Conversation history",
     "Optional: the *Conversation* of an agent, which this one goes on with. With a prompt column and a column"
@@ -93,9 +93,9 @@ class MCPAgentPrompter:
 
     Tools that fail do not fail the node: the model is told what went wrong and what would help, and one
     warning on the node counts the calls. Errors of the agent itself (no answer from the model, a limit that
-    is reached) fail the node, or become rows if you choose so under *Error handling*. With a prompt column
-    they always become rows. After a run of many prompts that you canceled, that was killed, or in which
-    some failed, *Resume an interrupted run* asks only for what was not answered.
+    is reached) fail the node; with a prompt column they become rows of their prompts. After a run of many
+    prompts that you canceled, that was killed, or in which some failed, *Resume an interrupted run* asks only
+    for what was not answered.
 
     **Data**
 
@@ -116,53 +116,31 @@ class MCPAgentPrompter:
     audit workflow to* makes a workflow of the calls, with one *MCP Tool Caller* each.
     """
 
-    developer_message = dialog.developer_message
-    user_message = dialog.user_message
-    prompt_column = dialog.prompt_column
-    conversation_column = dialog.conversation_column
-    data_message_prefix = dialog.data_message_prefix
-    send_images = dialog.send_images
+    developer_message = settings.developer_message
+    user_message = settings.user_message
+    prompt_column = settings.prompt_column
+    answer_schema = settings.answer_schema
 
-    rules = dialog.rules
-    trusted_servers = dialog.trusted_servers
-    tool_column = shared_parameters.tool_column(dialog.TOOLS)
+    rules = settings.rules
+    trusted_servers = settings.trusted_servers
+    tool_column = shared_parameters.tool_column(settings.TOOLS)
     pinning = shared_parameters.pinning()
-    suspicious_tools = dialog.suspicious_tools
-    parallel_calls = dialog.parallel_calls
-    tool_budget = dialog.tool_budget
-    result_limit = dialog.result_limit
-    debug = dialog.debug
+    debug = settings.debug
 
-    prompt_concurrency = dialog.prompt_concurrency
+    prompt_concurrency = settings.prompt_concurrency
 
-    recursion_limit = dialog.recursion_limit
-    recursion_limit_handling = dialog.recursion_limit_handling
-    recursion_limit_prompt = dialog.recursion_limit_prompt
-    call_limit = dialog.call_limit
-    calls_per_tool = dialog.calls_per_tool
-    calls_per_turn = dialog.calls_per_turn
-    token_budget = dialog.token_budget
-    input_budget = dialog.input_budget
-    output_budget = dialog.output_budget
-    prices = dialog.prices
-    cost_budget = dialog.cost_budget
-    time_limit = dialog.time_limit
-    longest_wait = dialog.longest_wait
+    recursion_limit = settings.recursion_limit
+    recursion_limit_handling = settings.recursion_limit_handling
+    call_limit = settings.call_limit
+    token_budget = settings.token_budget
+    time_limit = settings.time_limit
 
-    errors = dialog.ErrorSettings()  # a group has a heading of its own
-    on_tool_error = dialog.on_tool_error
-    resume = dialog.resume
-    repeat_unknown = dialog.repeat_unknown
+    resume = settings.resume
 
-    conversation_form = dialog.conversation_form
-    conversation_column_name = dialog.conversation_column_name
-    answer_schema = dialog.answer_schema
-    answer_repairs = dialog.answer_repairs
-
-    secret_arguments = dialog.secret_arguments
+    secret_arguments = settings.secret_arguments
     save_audit_workflow_to = shared_parameters.save_audit_workflow_to()
 
-    connect_timeout = shared_parameters.connect_timeout()
+    connect_timeout = Timeouts().connect  # who takes longer to connect is down
     idle_timeout = shared_parameters.idle_timeout()
     total_timeout = shared_parameters.total_timeout()
 
@@ -171,24 +149,18 @@ class MCPAgentPrompter:
         Tools=[rules],
         Rows=[prompt_concurrency],
         Limits=[recursion_limit],
-        Output=[conversation_form],
+        Errors=[resume],
         Audit=[secret_arguments],
-        Advanced=[connect_timeout],
+        Advanced=[idle_timeout],
     )
-    _with_history = knext.DialogContextCondition(shared_parameters.is_connected(dialog.HISTORY))
-    conversation_column.rule(_with_history, knext.Effect.SHOW)
-    conversation_column_name.rule(_with_history, knext.Effect.HIDE)
     for _setting in (prompt_column, prompt_concurrency):
         _setting.rule(
-            knext.DialogContextCondition(shared_parameters.is_connected(dialog.DATA)), knext.Effect.SHOW
+            knext.DialogContextCondition(shared_parameters.is_connected(settings.DATA)), knext.Effect.SHOW
         )
     tool_column.rule(
-        knext.DialogContextCondition(shared_parameters.is_connected(dialog.TOOLS)), knext.Effect.SHOW
+        knext.DialogContextCondition(shared_parameters.is_connected(settings.TOOLS)), knext.Effect.SHOW
     )
-    recursion_limit_prompt.rule(
-        knext.OneOf(recursion_limit_handling, [dialog.LimitHandling.FINAL_RESPONSE.name]), knext.Effect.SHOW
-    )
-    del _with_history, _setting
+    del _setting
 
     def configure(
         self,
@@ -203,10 +175,10 @@ class MCPAgentPrompter:
         try:
             if model is not None:
                 model.check(ctx)
-            dialog.check(self, tools, history, data)
-            conversation = dialog.layout_of(self, history).schema()
-            rows = data[0] if dialog.prompt_column_of(self) is not None else None
-            answers = dialog.answers_layout(self, rows).schema(rows)
+            settings.check(self, tools, history, data)
+            conversation = settings.layout_of(self, history).schema()
+            rows = data[0] if settings.prompt_column_of(self) is not None else None
+            answers = settings.answers_layout(self, rows).schema(rows)
             # Which tables tools will give shows only when they are called.
             return conversation, calls_schema(), answers, [None] * data_outputs(ctx)
         except MCPError as error:
@@ -229,7 +201,7 @@ class MCPAgentPrompter:
         from .prompter.finished_prompts import FinishedPrompts
         from .prompter.prompt_runs import PromptRuns
 
-        layout = dialog.layout_of(self, None if history is None else history.schema)
+        layout = settings.layout_of(self, None if history is None else history.schema)
         prompts, tables = self._prompts(layout, history, data)
         folder, about, opened = connection.data_area(ctx), self._about(ctx), connection.opening(ctx)
         ctx.set_progress(0.0, "starting")
@@ -253,7 +225,7 @@ class MCPAgentPrompter:
             remark = taken_as_complete(interrupted)
             runs = PromptRuns(
                 prompter=prompter,
-                keep_errors=layout.error_column is not None,
+                keep_errors=layout.per_row,
                 outputs=data_outputs(ctx),
                 concurrency=self.prompt_concurrency,
                 finished=finished,
@@ -277,7 +249,7 @@ class MCPAgentPrompter:
         )
 
     def _sessions(self, ctx: Any, credential: Any) -> connection.Sessions:
-        sessions = connection.Sessions(
+        return connection.Sessions(
             ctx,
             credential,
             connection.timeouts_from_settings(self),
@@ -286,8 +258,6 @@ class MCPAgentPrompter:
             workflow_mode="DEBUG" if self.debug else "DEFAULT",
             secret_arguments=self.secret_arguments,
         )
-        sessions.run.repeat_unknown = self.repeat_unknown
-        return sessions
 
     def _run_prompts(
         self, ctx: Any, runs: PromptRuns, prompts: list[Prompt], sessions: connection.Sessions
@@ -331,10 +301,9 @@ class MCPAgentPrompter:
 
         entries: list[ConversationRow] = []
         if history is not None:
-            column = dialog.history_error_column(self, history.schema)
-            entries = read_conversation(history, layout.column, column)
+            entries = read_conversation(history, layout.column)
         text = self.user_message.strip()
-        column = dialog.prompt_column_of(self)
+        column = settings.prompt_column_of(self)
         if column is None:
             return [Prompt(text=text, history=tuple(of_row(entries, None)))], data
         cells = data[0][[column]].to_pyarrow()
@@ -351,9 +320,9 @@ class MCPAgentPrompter:
         return prompts, data[1:]
 
     def _answers(self, runs: PromptRuns, data: list[Any]) -> Any:
-        if dialog.prompt_column_of(self) is None:
-            return to_table(dialog.answers_layout(self, None).table(runs.entries))
-        layout = dialog.answers_layout(self, data[0].schema)
+        if settings.prompt_column_of(self) is None:
+            return to_table(settings.answers_layout(self, None).table(runs.entries))
+        layout = settings.answers_layout(self, data[0].schema)
         return knext.Table.from_pyarrow(layout.table(runs.entries, data[0].to_pyarrow()), row_ids="keep")
 
     def _page(self, model: Any, runs: PromptRuns, warning: str | None, journal: Path) -> str:
@@ -375,22 +344,27 @@ def prompter_of(
     """The agent that the settings of a node describe. Looks up credentials, so call it in KNIME's thread."""
     from ..tools.node_settings.connection import routes_of
     from .prompter.prompter import Prompter
+    from .toolbox.call_rules import CallLimits, CallRules
+    from .toolbox.tool_executor import TOOL_TOKENS, ToolOptions
     from .toolbox.toolset import Toolset, extract_tools
 
     tool_list = [] if tools is None else extract_tools(tools, node.tool_column)
     sessions.know(*routes_of(tool_list))
     chat_model = model.create_model(ctx)
     sessions.run.secrets.learn(chat_model.secrets)
-    tool_options = _tool_options(node)
+    options = ToolOptions(
+        rules=CallRules.parse(node.rules, node.trusted_servers),
+        limits=CallLimits.parse(node.call_limit),
+        search_above=TOOL_TOKENS,
+    )
     return Prompter(
         model=chat_model,
-        toolset=Toolset(tool_list, suspicious=tool_options.suspicious_tools),
+        toolset=Toolset(tool_list),
         run=sessions.run,
         options=_options(node),
-        tool_options=tool_options,
+        tool_options=options,
         system_message=node.developer_message,
         data=tables,
-        data_prefix=node.data_message_prefix,
         to_table=to_table,
         questions=sessions.questions,
     )
@@ -402,34 +376,10 @@ def _options(node: Any) -> AgentOptions:
 
     return AgentOptions(
         iteration_limit=node.recursion_limit,
-        answer_at_limit=node.recursion_limit_handling == dialog.LimitHandling.FINAL_RESPONSE.name,
-        limit_prompt=node.recursion_limit_prompt,
+        answer_at_limit=node.recursion_limit_handling == settings.LimitHandling.FINAL_RESPONSE.name,
         answer_schema=AnswerSchema.parse(node.answer_schema),
-        answer_repairs=node.answer_repairs,
-        total_timeout=node.time_limit or None,
-        budget=dialog.budget_of(node),
-        parallel_calls=node.parallel_calls,
-        longest_wait=node.longest_wait,
-        images=node.send_images,
-    )
-
-
-def _tool_options(node: Any) -> ToolOptions:
-    from .toolbox.call_rules import CallLimits, CallRules
-    from .toolbox.tool_executor import ToolOptions
-    from .toolbox.tool_scan import SuspiciousTools
-
-    return ToolOptions(
-        stop_on_error=node.on_tool_error == dialog.ToolErrorHandling.stop.name,
-        rules=CallRules.parse(node.rules, node.trusted_servers),
-        longest_result=node.result_limit,
-        limits=CallLimits(
-            calls=node.call_limit or None,
-            per_turn=node.calls_per_turn,
-            per_tool=CallLimits.parse_per_tool(node.calls_per_tool),
-        ),
-        suspicious_tools=SuspiciousTools[node.suspicious_tools.upper()],
-        search_above=node.tool_budget,
+        total_timeout=settings.time_limit_of(node),
+        token_limit=settings.token_limit_of(node),
     )
 
 

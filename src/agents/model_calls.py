@@ -40,6 +40,7 @@ from .model.model_errors import (
     ModelBusy,
     ModelError,
     ModelRequestRefused,
+    TooManyTools,
     all_said,
     context_in,
     model_error,
@@ -53,7 +54,6 @@ if TYPE_CHECKING:
     from .agent_events import AgentEvent
     from .answer_schema import AnswerSchema
     from .model.agent_model import AgentModel
-    from .model.model_errors import ModelError
 
 
 _FIRST_WAIT: Final = 0.5
@@ -62,6 +62,7 @@ _WORTH_LEAVING_OUT: Final = 4 * len(_LEFT_OUT)
 _LESS: Final = "sent again with fewer tools or shorter results"
 _FEWEST_READ: Final = 500
 _IMAGES: Final = frozenset({"image", "image_url"})
+_IMAGES_FOLLOW: Final = {"type": "text", "text": "Images that the tools returned, in order:"}
 _GO_ON: Final = "Go on."
 #: What other runs with the model may do again.
 _OF_ONE_RUN: Final = frozenset({Construct.STREAM, Construct.LARGE_LIMIT, Construct.ONE_IMAGE})
@@ -72,7 +73,7 @@ _TOKENS_READ: Final = re.compile(
     re.IGNORECASE,
 )
 
-_ImageKey = tuple[str, int]  # the call's id, and the position among the blocks of its result
+_ImageKey = tuple[str, int]  # the call's id or the place of the message, and the place among its blocks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,16 +111,17 @@ class Room:
     tools: Sequence[Mapping[str, Any]]
 
 
-MakeRoom = Callable[[int | None, Sequence[BaseMessage]], Room | None]
+MakeRoom = Callable[[ModelError, Sequence[BaseMessage]], Room | None]
 
 
 class ModelCalls:
     """Requests the turns of one run from a model.
 
     ``emit`` is called with retries and, when streaming, with text. ``seconds_left`` gives the seconds until
-    the run's total clock runs out, infinite without one; no wait is longer than ``longest_wait``.
-    ``make_room`` gives less of a conversation that does not fit into a context of so many tokens, None if
-    nothing can be spared without a loss.
+    the run's total clock runs out, infinite without one; all waits for one answer together are no longer
+    than ``longest_wait``.
+    ``make_room`` gives less of a conversation that does not fit, by what the model's fitting knows of the
+    endpoint; None if nothing can be spared without a loss.
     """
 
     def __init__(
@@ -128,7 +130,6 @@ class ModelCalls:
         *,
         emit: Callable[[AgentEvent], None],
         stream: bool,
-        images: bool,
         seconds_left: Callable[[], float],
         longest_wait: float = 120.0,
         make_room: MakeRoom = lambda _problem, _messages: None,
@@ -143,7 +144,7 @@ class ModelCalls:
         self._seconds_left = seconds_left
         self._longest_wait = longest_wait
         self._waited = 0.0  # seconds, in the present turn
-        self._messages = MessageFitting(model.refused, images=images)
+        self._messages = MessageFitting(model.refused)
         self._tools = model.fitting
         self._notes: dict[str, None] = {}
         self._no_tools: ModelError | None = None  # why tools are called in the form of an answer
@@ -209,7 +210,7 @@ class ModelCalls:
                 said = all_said(error)
             # A lower limit costs least, then what can be read again, and at last the oldest results.
             adapted = self._lowered(problem)
-            room = None if adapted else self._room(problem, said, messages, iteration)
+            room = None if adapted else self._room(problem, said, messages, offered.tools, iteration)
             if room is not None:
                 messages, offer = room.messages, replace(offer, tools=offer.tools and room.tools)
                 continue
@@ -292,13 +293,23 @@ class ModelCalls:
         return knows is False
 
     def _room(
-        self, problem: ModelError, said: str, messages: Sequence[BaseMessage], iteration: int
+        self,
+        problem: ModelError,
+        said: str,
+        messages: Sequence[BaseMessage],
+        tools: Sequence[Mapping[str, Any]],
+        iteration: int,
     ) -> Room | None:
         """What is sent instead of a conversation that does not fit; None if nothing can be spared."""
-        if not isinstance(problem, ContextTooLong):
-            return None
-        self._tools.context = context_in(said) or self._tools.context
-        room = self._make_room(self._tools.context, messages)
+        match problem:
+            case ContextTooLong():
+                self._tools.context = context_in(said) or self._tools.context
+            case TooManyTools():
+                most = problem.most or len(tools)
+                self._tools.most_tools = most if most < len(tools) else len(tools) // 2
+            case _:
+                return None
+        room = self._make_room(problem, messages)
         if room is not None:
             self._emit(ModelRetried(iteration=iteration, reason=f"{problem.what}; {_LESS}", wait=0.0))
         return room
@@ -343,7 +354,7 @@ class ModelCalls:
         if isinstance(problem, ContextTooLong):
             return self._messages.leave_out(messages, problem)
         for construct in problem.refused if isinstance(problem, ModelRequestRefused) else ():
-            if construct in known:
+            if construct in known or construct not in self._model.changes:
                 continue
             match construct:
                 # Another prompt has learned it since this request was sent.
@@ -371,7 +382,9 @@ class ModelCalls:
     def _check_limit(self, message: AIMessage) -> None:
         """Gives the limit by its other name from now on if an answer went beyond it."""
         limit = self._token_limit
-        if limit is None or usage_of(message).output <= limit or Construct.LIMIT_FIELD in self._model.refused:
+        if limit is None or usage_of(message).output <= limit:
+            return
+        if Construct.LIMIT_FIELD not in self._model.changes - self._model.refused:
             return
         self._model.refused.add(Construct.LIMIT_FIELD)
         self._notes[
@@ -442,7 +455,7 @@ class ModelCalls:
         await self._sleep(wait, problem, iteration)
 
     async def _sleep(self, wait: float, problem: ModelError, iteration: int) -> None:
-        if wait > min(self._longest_wait, self._seconds_left()):
+        if wait > min(self._longest_wait - self._waited, self._seconds_left()):
             raise problem.at()
         self._emit(ModelRetried(iteration=iteration, reason=problem.what, wait=wait))
         await asyncio.sleep(wait)
@@ -514,9 +527,8 @@ class MessageFitting:
         notes: Remarks for the user: what the model was not told.
     """
 
-    def __init__(self, refused: set[Construct] | None = None, *, images: bool = True) -> None:
+    def __init__(self, refused: set[Construct] | None = None) -> None:
         self._refused: set[Construct] = set() if refused is None else refused
-        self._images = images
         self._left_out: set[str] = set()  # ids of calls whose results are no longer sent
         self._images_left_out: set[_ImageKey] = set()
         self._images_accepted: set[_ImageKey] = set()
@@ -530,10 +542,10 @@ class MessageFitting:
                 else message
                 for message in messages
             ]
-        images = self._images and Construct.IMAGES not in self._refused
-        if self._images and not images and _images_of(messages):
+        images = Construct.IMAGES not in self._refused
+        if not images and _images_of(messages):
             self.notes[
-                "The model takes no images, so those that tools returned were left out of what was sent"
+                "The model takes no images, so those of the conversation were left out of what was sent"
             ] = None
         sent = _with_images_moved(messages, images=images, left_out=self._images_left_out)
         # Endpoints refuse a conversation that ends with the model, or take it for a text to continue.
@@ -549,7 +561,7 @@ class MessageFitting:
         """Whether the messages, before `fit`, have what an endpoint refused."""
         match construct:
             case Construct.IMAGES:
-                return self._images and bool(_images_of(messages))
+                return bool(_images_of(messages))
             case Construct.THOUGHTS:
                 return any(map(_has_thoughts, messages))
             case Construct.TEXT_BESIDE_CALLS:
@@ -566,8 +578,6 @@ class MessageFitting:
 
     def leave_out_image(self, messages: Sequence[BaseMessage], said: str) -> bool:
         """Leaves out one image that an endpoint refused: the largest of those that it has not taken yet."""
-        if not self._images:
-            return False
         shown = {k: size for k, size in _images_of(messages).items() if k not in self._images_left_out}
         sizes = {k: size for k, size in shown.items() if k not in self._images_accepted} or shown
         if not sizes:
@@ -617,38 +627,41 @@ def _with_calls(messages: Sequence[BaseMessage]) -> list[AIMessage]:
 def _with_images_moved(
     messages: Sequence[BaseMessage], *, images: bool, left_out: Set[_ImageKey]
 ) -> list[BaseMessage]:
-    """Moves the images of tools to a message of the user, the only place for them, or leaves them out."""
+    """Moves the images of tools to a message of the user, the only place for them, or leaves images out."""
     sent: list[BaseMessage] = []
-    image_content: list[Any] = []
-    for message in messages:
-        if not isinstance(message, ToolMessage):
-            if image_content:
-                sent.append(HumanMessage(content=image_content))
-                image_content = []
-            sent.append(message)
-            continue
+    moved: list[Any] = []
+    for place, message in enumerate(messages):
+        if moved and not isinstance(message, ToolMessage):
+            sent.append(HumanMessage([_IMAGES_FOLLOW, *moved]))
+            moved = []
         if isinstance(message.content, str):
             sent.append(message)
             continue
-        texts: list[str] = []
+        content: list[Any] = []
         for number, block in enumerate(blocks_of(message)):
             if block.get("type") not in _IMAGES:
-                texts.append(str(block.get("text", "")))
-            elif images and (message.tool_call_id, number) in left_out:
-                texts.append("[an image, left out because the endpoint refused it]")
-            elif images:
-                if not image_content:
-                    image_content.append(
-                        {"type": "text", "text": "Images that the tools returned, in order:"}
-                    )
-                image_content.append(block)
-                texts.append("[an image, shown in the next message]")
+                content.append(block)
+            elif not images:
+                content.append(_text("[an image, left out because the model does not take images]"))
+            elif _image_key(place, message, number) in left_out:
+                content.append(_text("[an image, left out because the endpoint refused it]"))
+            elif isinstance(message, ToolMessage):
+                moved.append(block)
+                content.append(_text("[an image, shown in the next message]"))
             else:
-                texts.append("[an image, left out because the model does not take images]")
-        sent.append(message.model_copy(update={"content": "\n".join(texts)}))
-    if image_content:
-        sent.append(HumanMessage(content=image_content))
-    return sent
+                content.append(block)
+        if isinstance(message, ToolMessage):
+            content = "\n".join(str(block.get("text", "")) for block in content)  # pyright: ignore[reportAssignmentType]
+        sent.append(message.model_copy(update={"content": content}))
+    return [*sent, HumanMessage([_IMAGES_FOLLOW, *moved])] if moved else sent
+
+
+def _text(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+def _image_key(place: int, message: BaseMessage, number: int) -> _ImageKey:
+    return (message.tool_call_id if isinstance(message, ToolMessage) else f"message {place}", number)
 
 
 def _roles_in_turn(messages: Sequence[BaseMessage], *, system: bool) -> list[BaseMessage]:
@@ -667,11 +680,10 @@ def _roles_in_turn(messages: Sequence[BaseMessage], *, system: bool) -> list[Bas
 
 
 def _images_of(messages: Sequence[BaseMessage]) -> dict[_ImageKey, int]:
-    """The images of tools' results, with their size in a request, in characters."""
+    """The images of tools and of the user, with their size in a request, in characters."""
     return {
-        (message.tool_call_id, number): len(str(block))
-        for message in messages
-        if isinstance(message, ToolMessage)
+        _image_key(place, message, number): len(str(block))
+        for place, message in enumerate(messages)
         for number, block in enumerate(blocks_of(message))
         if block.get("type") in _IMAGES
     }

@@ -16,7 +16,7 @@ from ..client.protocol.tools import ImageContent, describe_block, read_blocks
 from ..runs.call_values import ToolAnswer
 from ..types.errors import ArgumentsInvalid, CallDenied
 from ..types.texts import only_visible
-from .agent_events import AgentOptions, Ending, TokenBudget
+from .agent_events import AgentOptions, Ending
 from .agent_loop import run_agent
 from .model.model_errors import PromptFiltered
 from .toolbox.replies import image_block
@@ -43,14 +43,14 @@ class ServerModel:
             answer_schema=None,
             answer_at_limit=False,
             stream=False,
-            budget=TokenBudget(),
+            token_limit=None,
         )
 
     def __call__(self, call: CallInProgress) -> ToolAnswer:
         """The model's answer, structured as the result of ``sampling/createMessage``; else `MCPError`."""
         spent = self._meter.spent()
         if spent is not None:
-            raise CallDenied(f"The budget of the model is used up: {spent}", fix="Go on without the model")
+            raise CallDenied(f"The tokens for the model are used up: {spent}", fix="Go on without the model")
         params = call.arguments
         model = self._model.within(_tokens(params), _texts(params.get("stopSequences")))
         outcome = run_agent(
@@ -119,6 +119,9 @@ class _NoTools:
         return name
 
     def make_room(self, context: int | None) -> bool:  # noqa: ARG002
+        return False
+
+    def offer_at_most(self, count: int) -> bool:  # noqa: ARG002
         return False
 
     def shortened(self, text: str, origin: str) -> str:  # noqa: ARG002

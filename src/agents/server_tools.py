@@ -46,7 +46,7 @@ def langchain_tools(
     Args:
         *clients: One client per server; connected and closed by the block.
         options: The allowed calls, the length of results for the model, what becomes of tools with suspicious
-            descriptions. With ``stop_on_error`` a tool that fails raises ``ToolException``.
+            descriptions.
         journal: The journal for the record of every call; stays open.
         prefix: A text in front of the names, in which ``{server}`` stands for the server's name.
         on_tool_error: ``answer`` makes a failure the tool's answer, with the status ``error``, which models

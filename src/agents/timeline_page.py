@@ -52,7 +52,6 @@ _ENDINGS: Final[dict[Ending, tuple[str, BadgeKind]]] = {
     Ending.ANSWER: ("answered", "good"),
     Ending.CUT_OFF: ("cut off at the token limit", "warning"),
     Ending.LIMIT: ("iteration limit reached", "warning"),
-    Ending.STOPPED: ("stopped by a failed tool", "bad"),
     Ending.REFUSED: ("refused", "warning"),
 }
 _STYLE: Final = """

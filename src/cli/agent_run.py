@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
-from ..agents.agent_events import DATA_PREFIX, SYSTEM_MESSAGE, AgentOptions, Ending, TokenBudget, TokenUsage
+from ..agents.agent_events import SYSTEM_MESSAGE, AgentOptions, Ending, TokenUsage
 from ..agents.answer_schema import AnswerSchema
 from ..agents.chat.offered_prompts import filled_in, offered_prompts
 from ..agents.message_content import calls_of, shown_text
@@ -17,16 +17,15 @@ from ..agents.prompter.finished_prompts import FinishedPrompts
 from ..agents.prompter.prompt_runs import PromptRuns
 from ..agents.prompter.prompter import Prompt, Prompter
 from ..agents.toolbox.call_rules import CallLimits, CallRules
-from ..agents.toolbox.tool_executor import ToolOptions
+from ..agents.toolbox.tool_executor import TOOL_TOKENS, ToolOptions
 from ..agents.toolbox.toolset import Toolset
 from ..audit.journal import MemoryJournal
 from ..runs.resuming import learn_unknown, unknown_calls
 from ..runs.server_questions import ServerQuestions
-from ..types.errors import SettingInvalid
 from ..types.texts import canonical_json
 from .agent_timeline import AgentTimeline, ChatTimeline
 from .asking import PersonAsked
-from .command_errors import CommandError, UsageError, at_terminal
+from .command_errors import CommandError, at_terminal
 from .connection_options import ConnectionOptions
 from .credentials import Credentials
 from .files import journal_to_resume, json_record, open_journal
@@ -46,7 +45,6 @@ if TYPE_CHECKING:
     from .agent import AgentSettings
 
 _ABOUT: Final = "knime-mcp agent"
-_TOOL_TOKENS: Final = 20_000
 _SAVED: Final = ConversationLayout(form=MessageForm.PLAIN)
 
 
@@ -63,7 +61,10 @@ class AgentRun:
         *,
         streams: bool = False,
         answer_schema: str = "",
+        resume: Path | None = None,
     ) -> None:
+        self._resume = resume
+        self._journal = settings.audit or resume
         self._answer_schema = AnswerSchema.parse(answer_schema)
         self._settings = settings
         self._connection = connection
@@ -106,7 +107,7 @@ class AgentRun:
                 # Without one in the command, it is that of the interrupted run.
                 what["question"] = what["question"] or self._open_question(finished)
             open_journal(
-                self._settings.journal,
+                self._journal,
                 sessions.run,
                 about="knime-mcp chat" if is_chat else self._about,
                 what={**what, **prompter.described()},
@@ -172,14 +173,12 @@ class AgentRun:
         return filled_in(self._agent.run, prompt, arguments)
 
     def cost(self) -> str:
-        usage, budget = self._usage, self._budget()
-        price = f", {budget.cost_of(usage):.4f} in money" if self._settings.prices else ""
-        calls = len(self._agent.records)
-        return f"{usage.input:,} tokens read, {usage.output:,} written{price}; {calls} tool calls."
+        usage, calls = self._usage, len(self._agent.records)
+        return f"{usage.input:,} tokens read, {usage.output:,} written; {calls} tool calls."
 
     def _kept(self, run: str) -> tuple[JournalContent | None, FinishedPrompts | None]:
         """The journal to go on from, and what is beside it and the present one; None without a journal."""
-        journal, resume = self._settings.journal, self._settings.resume
+        journal, resume = self._journal, self._resume
         if journal is None or (journal.exists() and not journal.is_file()):  # nothing stands beside a device
             return None, None
         earlier = None if resume is None else journal_to_resume(resume)
@@ -204,7 +203,7 @@ class AgentRun:
         text = None if finished is None else finished.open_question()
         if text is None:
             raise CommandError(
-                f"{self._settings.resume} has not exactly one question without an answer. Write the question"
+                f"{self._resume} has not exactly one question without an answer. Write the question"
                 " in quotes after the command."
             )
         return text
@@ -217,7 +216,7 @@ class AgentRun:
         from ..agents.timeline_page import timeline_page
 
         model = f"{self._agent.model.name} at {self._agent.model.server}"
-        audit = self._settings.journal
+        audit = self._journal
         facts = (("Model", model), ("Journal", None if audit is None else str(audit)))
         return timeline_page(
             self._runs.timelines, title="knime-mcp agent", warning=self.warning(), facts=facts
@@ -252,7 +251,7 @@ class AgentRun:
         """The tools of all servers that can be reached; a server that fails does not end the run."""
         if not routes:
             return []
-        provision = sessions.provide(routes, include=self._settings.include, prefix=self._settings.prefix)
+        provision = sessions.provide(routes, include=self._settings.include)
         failed = [outcome.error for outcome in provision.failed if outcome.error is not None]
         # Without any tool the model could only guess.
         if len(failed) == len(routes):
@@ -271,50 +270,24 @@ class AgentRun:
         settings = self._settings
         run = sessions.run_for(routes, settings.save_dir)
         run.secrets.learn(model.secrets)
-        run.repeat_unknown = settings.repeat_unknown
         rules = CallRules.parse("\n".join(settings.rule or ()), ",".join(settings.trust or ()))
         return Prompter(
             model=model,
-            toolset=Toolset(tools, suspicious=settings.suspicious_tools),
+            toolset=Toolset(tools),
             run=run,
             options=self._options(),
-            tool_options=ToolOptions(rules=rules, search_above=_TOOL_TOKENS, limits=self._limits()),
+            tool_options=ToolOptions(
+                rules=rules, search_above=TOOL_TOKENS, limits=CallLimits.parse(settings.max_calls)
+            ),
             system_message=SYSTEM_MESSAGE if settings.system is None else settings.system,
             approver=PersonAsked(self._interrupt, self._timeline.hide, rules) if can_ask() else None,
             questions=sessions.questions,
             links={},
-            data_prefix=DATA_PREFIX,
-        )
-
-    def _limits(self) -> CallLimits:
-        settings = self._settings
-        return CallLimits(
-            calls=settings.max_calls,
-            per_turn=settings.max_calls_per_turn,
-            per_tool=CallLimits.parse_per_tool(settings.calls_per_tool),
-            retries=settings.retries,
-        )
-
-    def _budget(self) -> TokenBudget:
-        settings = self._settings
-        if settings.max_cost is not None and settings.prices is None:
-            raise UsageError("--max-cost needs --prices.")
-        try:
-            read, written = TokenBudget.parse_prices(settings.prices or "")
-        except SettingInvalid:
-            raise UsageError("--prices are two numbers, such as 1.25,10.") from None
-        return TokenBudget(
-            input=settings.max_input_tokens,
-            output=settings.max_output_tokens,
-            total=settings.max_tokens,
-            cost=settings.max_cost,
-            input_price=read,
-            output_price=written,
         )
 
     def _options(self) -> AgentOptions:
         return AgentOptions(
-            budget=self._budget(),
+            token_limit=self._settings.max_tokens,
             iteration_limit=self._settings.max_iterations,
             answer_at_limit=True,
             answer_schema=self._answer_schema,
@@ -332,9 +305,7 @@ def _model(settings: AgentSettings) -> Any:
         temperature=settings.temperature,
         token_limit=settings.token_limit,
         timeout=settings.model_timeout,
-        more=more_fields(
-            settings.request_fields, top_p=settings.top_p, reasoning_effort=settings.reasoning_effort
-        ),
+        more=more_fields(settings.request_fields),
     )
     return create_model(chat_model, Credentials(ConnectionOptions(bearer_env=settings.api_key_env))(name))
 

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import shlex
+import signal
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from ..system import edit_typed_lines
 from ..types.errors import Canceled, MCPError
 from .agent import AgentSettings, checked_settings
-from .command_errors import ExitCode, Interrupt, UsageError, at_terminal, reports_errors
-from .connection_options import ConnectionOptions, takes_connection
+from .command_errors import ExitCode, Interrupt, at_terminal, reports_errors
+from .connection_options import ConnectionOptions
 from .shared_options import ServersOption, takes
 from .terminal import complain, is_terminal, note, one_line, visible
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from types import FrameType
 
     from ..agents.prompter.conversation_table import ConversationRow
     from .agent_run import AgentRun
@@ -36,13 +38,14 @@ class _Stop:
     """Whether the person wants to stop the turn that is under way."""
 
     turn: Interrupt | None = None
+    ends = False  # on SIGTERM the whole chat ends
 
     def __call__(self) -> bool:
         return self.turn is not None and self.turn()
 
 
 @reports_errors
-@takes_connection
+@takes(ConnectionOptions, "connection", seldom=True)
 @takes(AgentSettings, "settings")
 def chat(
     server: ServersOption = None,
@@ -53,14 +56,10 @@ def chat(
     """Talk to a model that may call tools.
 
     Before each call that no rule decides about you are asked, unless a server that you trust says that the
-    tool only reads. What was typed before a question is no answer to it. A paste is one message. /help lists
-    what else can be typed. The exit code is 0.
+    tool only reads. A paste is one message. /help lists what else can be typed. The exit code is 0.
 
-    Example: knime-mcp chat --server http://127.0.0.1:8931/mcp --model-url http://localhost:11434/v1
-    --model qwen3
+    Example: knime-mcp chat --server shop --model qwen3 --model-url http://localhost:11434/v1
     """
-    if settings.resume is not None or settings.repeat_unknown:
-        raise UsageError("A chat goes on with --history, and cannot be resumed.")
     settings = checked_settings(settings)
     settings = replace(settings, rule=[*(settings.rule or ()), _ASK])
     routes = connection.routes(server or []) if server or connection.servers else []
@@ -77,7 +76,7 @@ def chat(
 
 def _talk(run: AgentRun, stop: _Stop, conversation: list[ConversationRow]) -> None:
     lengths: list[int] = []  # of the conversation before each question
-    while (line := _line()) is not None:
+    while not stop.ends and (line := _line()) is not None:
         text = line.strip()
         # Several lines are a paste, which is a message whatever it begins with.
         command, _, rest = ("", "", "") if "\n" in text else text.partition(" ")
@@ -160,6 +159,7 @@ def _turn(
         # As it was before the question: a turn with calls and no answer would confuse the model.
         return conversation
     finally:
+        stop.ends = stop.turn is not None and stop.turn.number == signal.SIGTERM
         stop.turn = None
     answered = run.answered
     if answered.error is not None:
@@ -171,14 +171,22 @@ def _turn(
 
 
 def _line(before: str = "> ") -> str | None:
-    """The next line that is typed; None at the end."""
+    """The next line that is typed; None at the end, or on SIGTERM."""
     if is_terminal(sys.stdin):
         edit_typed_lines()
-    while True:
-        try:
-            return input(visible(before))
-        except KeyboardInterrupt:
-            print()  # the line is dropped
-        except EOFError:
-            print()
-            return None
+    handler = signal.signal(signal.SIGTERM, _end)
+    try:
+        while True:
+            try:
+                return input(visible(before))
+            except KeyboardInterrupt:
+                print()  # the line is dropped
+    except EOFError:
+        print()
+        return None
+    finally:
+        signal.signal(signal.SIGTERM, handler)
+
+
+def _end(_number: int, _frame: FrameType | None) -> NoReturn:
+    raise EOFError

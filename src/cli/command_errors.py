@@ -216,6 +216,7 @@ class Interrupt:
 
     def __init__(self) -> None:
         self._since: float | None = None
+        self.number: int | None = None  # of the signal
         self._before: dict[int, Any] = {}
 
     def __call__(self) -> bool:
@@ -230,14 +231,14 @@ class Interrupt:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
-    def _remember(self, _number: int, _frame: FrameType | None) -> None:
+    def _remember(self, number: int, _frame: FrameType | None) -> None:
         now = time.monotonic()
         if self._since is not None:
             if now - self._since < _SENT_TWICE_SECONDS:
                 return  # sent to the process and to its group, as by `timeout`
             _end_soon()
             raise KeyboardInterrupt
-        self._since = now
+        self._since, self.number = now, number
         _say_stopping()
 
 

@@ -27,7 +27,7 @@ SaveDirOption: TypeAlias = Annotated[
 ]
 ServersOption: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option("--server", metavar="URL", help="A server whose tools the model may call; may be repeated."),
+    typer.Option("--server", metavar="URL", help="A server with tools, or its name; may be repeated."),
 ]
 RecordsArgument: TypeAlias = Annotated[
     Path,
@@ -112,12 +112,12 @@ R = TypeVar("R")
 
 
 def takes(
-    group: type[Any], name: str, *, hidden: Collection[str] = ()
+    group: type[Any], name: str, *, hidden: Collection[str] = (), seldom: bool = False
 ) -> Callable[[Callable[..., R]], Callable[..., R]]:
     """Adds all options of a group to a command, after its own options.
 
     The fields of `group`, a dataclass, are annotated for typer; `name` is the command's argument for it.
-    Options that the command refuses are `hidden` in its help.
+    Options that the command refuses are `hidden` in its help; with `seldom` only ``--help-all`` shows them.
     """
     # With extras, as the options are in the metadata of the types.
     hints = typing.get_type_hints(group, include_extras=True)
@@ -126,7 +126,11 @@ def takes(
             field.name,
             inspect.Parameter.KEYWORD_ONLY,
             default=inspect.Parameter.empty if field.default is dataclasses.MISSING else field.default,
-            annotation=_hidden(hints[field.name]) if field.name in hidden else hints[field.name],
+            annotation=_hidden(hints[field.name])
+            if field.name in hidden
+            else _seldom(hints[field.name])
+            if seldom and field.name != "help_all"
+            else hints[field.name],
         )
         for field in dataclasses.fields(group)
     ]
@@ -146,6 +150,12 @@ def takes(
         return run
 
     return decorate
+
+
+def _seldom(annotated: Any) -> Any:
+    option = copy.copy(annotated.__metadata__[0])
+    option.hidden, option.rich_help_panel = True, SELDOM
+    return Annotated[annotated.__origin__, option]
 
 
 def _hidden(annotated: Any) -> Any:

@@ -44,6 +44,9 @@ class Functions:
     def make_room(self, context):
         return False
 
+    def offer_at_most(self, count):
+        return False
+
     def shortened(self, text, origin):
         return text
 

@@ -3,7 +3,7 @@
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
-from knime_mcp.agents.agent_events import Ending
+from knime_mcp.agents.agent_events import LIMIT_PROMPT, Ending
 from knime_mcp.agents.model.model_errors import IterationLimit, ModelRequestRefused
 from tests.agents.playing import Functions, play
 from tests.support.chat_server import call, calls, fails, says
@@ -29,16 +29,16 @@ def anthropic_like(turn):
 def test_the_tools_are_defined_but_not_to_be_called():
     tools = Functions(again=lambda *_: "more")
     script = [calls(call("again")), calls(call("again")), anthropic_like(says("As far as I know: 42"))]
-    outcome, server, *_ = play(script, tools, limit_prompt="Time is up.", **AT_LIMIT)
+    outcome, server, *_ = play(script, tools, **AT_LIMIT)
     assert outcome.ending is Ending.LIMIT
     assert outcome.text == "As far as I know: 42"
     last = server.requests[-1]
     assert last.body["tool_choice"] == "none"
     assert last.body["tools"] == server.requests[0].body["tools"]
     assert server.requests[0].body["tool_choice"] == "auto"
-    assert last.messages[-1] == {"role": "user", "content": "Time is up."}
+    assert last.messages[-1] == {"role": "user", "content": LIMIT_PROMPT}
     assert [message.type for message in outcome.messages][2:] == ["ai", "tool", "ai", "tool", "ai"]
-    assert "Time is up." not in [message.content for message in outcome.messages]
+    assert LIMIT_PROMPT not in [message.content for message in outcome.messages]
 
 
 def test_an_endpoint_that_does_not_know_tool_choice():

@@ -110,5 +110,5 @@ def test_messages_are_the_history_of_an_agent(host, prompt):
     result = prompt(arguments={"who": "Ada", "tone": "kindly"})
     table = result.outputs[0].as_input()
     column = conversation_columns(table.schema)[-1] if "Message" in result.outputs[0].column_names else "Text"
-    entries = read_conversation(table, column, "Error")
+    entries = read_conversation(table, column)
     assert [type(entry.message).__name__ for entry in entries] == ["HumanMessage"] * 3 + ["AIMessage"]

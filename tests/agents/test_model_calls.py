@@ -9,7 +9,7 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, Tool
 
 from knime_mcp.agents.agent_events import Ending
 from knime_mcp.agents.agent_loop import run_agent
-from knime_mcp.agents.model.model_errors import ModelRequestRefused
+from knime_mcp.agents.model.model_errors import Construct, ModelRequestRefused
 from knime_mcp.agents.model_calls import MessageFitting
 from tests.agents.playing import QUESTION, Functions, model_at, play
 from tests.support.chat_server import ChatServer, call, calls, fails, says
@@ -57,7 +57,7 @@ def test_images_of_tools_are_sent_as_the_users():
     assert [message.type for message in shown] == ["ai", "tool", "tool", "tool", "human", "human"]
     assert shown[2].content == "two\nthree"
     assert shown[4].content[1:] == [PICTURE]
-    hidden = MessageFitting(images=False).fit(history)
+    hidden = MessageFitting({Construct.IMAGES}).fit(history)
     assert [message.type for message in hidden] == ["ai", "tool", "tool", "tool", "human"]
     assert "left out" in hidden[1].content
 
@@ -155,3 +155,35 @@ def test_an_endpoint_that_refuses_all_orders_is_said():
     assert isinstance(outcome.error, ModelRequestRefused)
     assert "must alternate" in str(outcome.error)
     assert len(server.requests) == 2
+
+
+def of_user(*sizes):
+    pictures = [{"type": "image", "base64": "A" * size, "mime_type": "image/png"} for size in sizes]
+    return HumanMessage([{"type": "text", "text": "What is this?"}, *pictures])
+
+
+def images_in(request):
+    content = [m["content"] for m in request.messages if isinstance(m["content"], list)]
+    return [block for blocks in content for block in blocks if block["type"] == "image_url"]
+
+
+@pytest.mark.parametrize("status", [400, 413])
+def test_of_a_users_images_only_the_one_that_is_refused_goes(status):
+    def narrow(request):
+        if any(len(str(image)) > 3000 for image in images_in(request)):
+            return fails(status, "image exceeds 5 MB maximum")
+        return says("A dot.")
+
+    outcome, server, *_ = play([narrow] * 2, messages=[of_user(4, 4000, 8)])
+    assert (outcome.text, len(images_in(server.requests[-1]))) == ("A dot.", 2)
+    assert "What is this?" in str(server.requests[-1].messages)
+    assert "refused an image of 3" in outcome.notes[0]
+
+
+def test_a_model_without_eyes_answers_a_user_who_shows_images():
+    def blind(request):
+        return fails(400, "This model does not support image input") if images_in(request) else says("Blind.")
+
+    outcome, server, *_ = play([blind] * 2, messages=[of_user(4)])
+    assert outcome.text == "Blind."
+    assert "left out because the model does not take images" in str(server.requests[-1].messages)

@@ -150,13 +150,6 @@ def test_a_failure_can_be_an_exception(server):
     assert len(noting.errors) == 1
 
 
-def test_a_failure_that_stops_the_run_is_an_exception(server):
-    with langchain_tools(MCPClient(server.url("/one")), options=ToolOptions(stop_on_error=True)) as tools:
-        with pytest.raises(ToolException, match="rain"):
-            named(tools, "fail")[0].invoke({"why": "rain"})
-        assert "is missing" in named(tools, "add")[0].invoke({})
-
-
 def test_a_block_in_a_coroutine(server):
     async def added():
         async with langchain_tools(MCPClient(server.url("/one"))) as tools:

@@ -6,6 +6,7 @@ import pytest
 
 from knime_mcp.agents.agent_loop import run_agent
 from knime_mcp.agents.model.model_errors import context_in
+from knime_mcp.agents.toolbox.replies import ToolRequest
 from tests.agents.playing import QUESTION, Functions, model_at, play
 from tests.support.chat_server import ChatServer, call, calls, fails, says
 
@@ -84,3 +85,49 @@ def test_a_person_is_told_if_the_endpoint_read_less_than_was_sent():
     for honest in ((5200, 9), None, (0, 0), (12, 9)):  # the last counts only what no cache had
         outcome, *_ = play([turns[0], says("ok", usage=honest)], tools)
         assert outcome.notes == ()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Invalid 'tools': array too long. Expected an array with maximum length 12, but got {count} instead.",
+        "At most 12 function declarations are allowed, got {count}",
+        "The maximum number of tools is 12",
+        "Too many tools.",
+        "too many functions",
+    ],
+)
+def test_an_endpoint_that_takes_fewer_tools_is_searched_with(words, box, shapes, tools_of):
+    tools = tools_of(shapes.url("/modern/json/many"))[:40]
+
+    def turn(request):
+        names = [tool["function"]["name"] for tool in request.body["tools"]]
+        if len(names) > 12:
+            return fails(400, words.replace("{count}", str(len(names))))
+        if tools[3].name not in names:
+            return calls(call("find_tools", {"query": tools[3].name}))
+        called = any(
+            message["role"] == "tool" and "lorem" in message["content"] for message in request.messages
+        )
+        return says("Done.") if called else calls(call(tools[3].name, {"value": 7, "text": "lorem"}))
+
+    with ChatServer([turn] * 12) as endpoint:
+        model = model_at(endpoint)
+        outcomes = [run_agent(model, box(tools).executor, QUESTION) for _ in range(2)]
+        refused = sum(len(request.body["tools"]) > 12 for request in endpoint.requests)
+    assert [(outcome.error, outcome.text) for outcome in outcomes] == 2 * [(None, "Done.")]
+    assert refused <= 2, "the second prompt knows it"
+    assert any("tools, so the model has to search" in note for note in outcomes[0].notes)
+
+
+def test_many_tools_that_are_found_stay_within_what_an_endpoint_takes(box, shapes, tools_of):
+    tools = tools_of(shapes.url("/modern/json/many"))[:40]
+    executor = box(tools).executor
+    assert executor.offer_at_most(6)
+    for tool in tools[:20]:
+        executor.run(
+            ToolRequest(id="1", name=tool.name, arguments={"value": 1, "text": "x"}, iteration=1),
+            is_canceled=lambda: False,
+        )
+        assert len(executor.definitions()) <= 6
+    assert not executor.offer_at_most(2)

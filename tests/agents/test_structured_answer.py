@@ -5,7 +5,7 @@ import json
 import pytest
 
 from knime_mcp.agents import agent_loop
-from knime_mcp.agents.agent_events import Ending, TokenBudget
+from knime_mcp.agents.agent_events import Ending
 from knime_mcp.agents.answer_schema import AnswerSchema
 from knime_mcp.agents.model.model_errors import AnswerUnfit
 from tests.agents.playing import Functions, patient, play
@@ -101,17 +101,15 @@ def test_a_mode_that_an_endpoint_takes_and_ignores_is_not_tried_again():
     assert ways(server) == ["mode", "tool", "words", "words"]
 
 
-@pytest.mark.parametrize("repairs", [0, 2])
-def test_an_answer_that_never_fits_is_an_error_and_not_lost(repairs):
-    script = [says(f"Three, {number}.") for number in range(repairs + 1)]
-    outcome, *_ = play(script, answer_schema=SCHEMA, answer_repairs=repairs)
+def test_an_answer_that_never_fits_is_an_error_and_not_lost():
+    script = [says(f"Three, {number}.") for number in range(4)]
+    outcome, *_ = play(script, answer_schema=SCHEMA)
     assert isinstance(outcome.error, AnswerUnfit)
-    assert outcome.messages[-1].content == f"Three, {repairs}."
+    assert outcome.messages[-1].content == "Three, 3."
 
 
 def test_repairs_stay_within_the_budget():
-    budget = TokenBudget(total=100)
-    outcome, *_ = play([says("Three.", usage=(90, 20))], answer_schema=SCHEMA, budget=budget)
+    outcome, *_ = play([says("Three.", usage=(90, 20))], answer_schema=SCHEMA, token_limit=100)
     assert isinstance(outcome.error, AnswerUnfit)
 
 

@@ -48,3 +48,10 @@ def test_what_one_prompt_is_told_holds_for_the_others():
     assert sorted([*answers, outcome.text]) == ["first", "second"]
     assert len(waits) == 1
     assert [request.at - server.requests[0].at >= 0.9 for request in server.requests[1:]] == [True, True]
+
+
+def test_all_waits_for_one_answer_together_are_bounded():
+    with ChatServer([rate_limited(1)] * 2 + [says("late")]) as server:
+        outcome, waits = ask(model_at(server), longest_wait=1.5)
+    assert isinstance(outcome.error, ModelBusy)
+    assert [round(event.wait) for event in waits] == [1]

@@ -205,15 +205,15 @@ def test_command_lines_that_cannot_work(cli, model, arguments, said):
     assert said in done.err
 
 
-def test_budgets_of_input_and_output_hold(cli, server):
+def test_the_limit_of_tokens_holds(cli, server):
     add = calls(call("add", {"a": 40, "b": 2}))
     with ChatServer([add, says("42.")]) as model:
         url = ["--model-url", model.url, "--model", "test-model", "--server", server.url]
-        done = cli("agent", "x", "--json", *url, "--max-output-tokens", "1")
+        done = cli("agent", "x", "--json", *url, "--max-tokens", "1")
     told = json.loads(done.out)
     assert (done.code, told["answer"], told["ending"]) == (0, "42.", "iteration limit")
     assert told["calls"] == []
-    assert any("The budget is used up" in note and "output tokens" in note for note in told["notes"])
+    assert any("The tokens are used up" in note for note in told["notes"])
 
 
 def test_anthropics_models_by_their_own_protocol(cli, server):

@@ -213,3 +213,16 @@ def test_prompts_of_servers(chat, asking):
     terminal.until("> ")
     texts = [message["content"] for request in model.requests for message in request.messages[1:]]
     assert texts == ["Write a short letter to Ada.", "Write a friendly letter to Bob."]
+
+
+def test_sigterm_at_the_prompt_and_in_a_turn_ends_the_chat(chat, server, until):
+    slow = calls(call("slow", {"seconds": 60, "label": "chat-term"}))
+    at_prompt, _ = chat()
+    in_turn, _ = chat(slow, more=["--rule", "allow *"])
+    in_turn.until("> ")
+    in_turn.type("Wait.")
+    at_prompt.until("> ")
+    until(lambda: "started chat-term" in server.said(), "the call reached the server")
+    for terminal in (at_prompt, in_turn):
+        terminal.terminate()
+        assert terminal.ends() == 0

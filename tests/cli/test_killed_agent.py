@@ -10,7 +10,6 @@ from collections import Counter
 
 import pytest
 
-from knime_mcp.audit.journal_reading import read_journal
 from tests.cli.test_killed_batch import calls_of, pays
 from tests.support import waiting
 from tests.support.chat_server import ChatServer, call, calls, says
@@ -137,27 +136,6 @@ def test_a_run_that_was_killed_before_it_told_its_answer_can_be_resumed(cli):
         assert again.out.strip() == answer.strip()
         assert (len(server.named("tools/call")), len(model.requests)) == (1, 2), "nothing was asked again"
         assert "is complete" in cli(*command(server, model, "--resume", "r.jsonl")).err
-
-
-def test_what_is_unknown_is_made_again_if_somebody_asks_for_it(cli, tmp_path):
-    with pays(seconds=0.5) as server, ChatServer([thinks], repeat=True) as model:
-        process = cli.start(*command(server, model, "Pay all", "--audit", "r.jsonl"))
-        waiting.until(lambda: len(server.named("tools/call")) == 2, "the first turn's calls arrive")
-        killed(process)
-        open_keys = {sent.key for sent in read_journal(tmp_path / "r.jsonl").unanswered}
-        unknown = {n for n, keys in calls_of(server).items() if keys[0] in open_keys}
-        assert unknown
-        done = cli(*command(server, model, "--resume", "r.jsonl", "--repeat-unknown", "--json"))
-        assert done.code == 0, done.err
-        assert {n: len(keys) for n, keys in calls_of(server).items()} == {
-            n: 2 if n in unknown else 1 for n in range(2 * TURNS)
-        }
-        assert all(len(set(keys)) == 1 for keys in calls_of(server).values()), "the key of the first time"
-        assert all(text.endswith(f"paid {n}") for n, text in told(model).items())
-        assert {record["status"] for record in done.json["calls"]} == {"ok"}
-        alone = cli(*command(server, model, "Pay", "--repeat-unknown"))
-        assert alone.code == 2
-        assert "--repeat-unknown needs --resume" in alone.err
 
 
 def test_what_is_resumed_has_the_form_that_was_asked_for(cli):

@@ -135,7 +135,7 @@ def test_a_token_from_a_variable(monkeypatch):
     "words",
     [
         ("call", "http://127.0.0.1:1/mcp", "t", "--total-timeout", "nan"),
-        ("agent", "--max-cost", "nan", "hello"),
+        ("agent", "--time-limit", "nan", "hello"),
         ("knime-nodes", "keys", "create", "ci", "--days", "nan"),
     ],
 )

@@ -24,7 +24,6 @@ from tests.faults.dask_cluster import clusters
 from tests.faults.kill_trials import (
     Agent,
     AgentNode,
-    AskedAgent,
     Batch,
     Findings,
     KilledDaskWorkers,
@@ -40,7 +39,6 @@ KINDS = {
     "Dask, workers with nannies": (KilledDaskWorkers, {"executor": "dask+nanny"}),
     "Caller node": (Node, {}),
     "agent": (Agent, {}),
-    "agent, --repeat-unknown": (AskedAgent, {}),
     "agent node, four prompts": (AgentNode, {}),
 }
 

@@ -22,7 +22,6 @@ GONE = {
     "tool_per_row_column",
     "arguments_column",
     "prompt_column",
-    "conversation_column",
     "credentials",
 }
 _STALE = {**dict.fromkeys(sorted(GONE), "gone"), "tool": "gone", "model": "gone"}

@@ -61,6 +61,9 @@ class Terminal:
         begin, end = ("\x1b[200~", "\x1b[201~") if marked else ("", "")
         self.press(f"{begin}{text.replace(chr(10), chr(13))}{end}")
 
+    def terminate(self):
+        self._process.terminate()
+
     def interrupt(self):
         os.killpg(self._process.pid, signal.SIGINT)
 

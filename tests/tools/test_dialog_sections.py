@@ -25,7 +25,7 @@ ORDER = [
 PLACES = {label: place for place, labels in enumerate(ORDER) for label in labels}
 BELONGS = {
     "Prompt": "prompt pinned_digest if_changed developer_message user_message prompt_column"
-    " conversation_column data_message_prefix send_images questions",
+    " answer_schema questions",
     "Connection": "server_url server_url_column credentials credentials_column send_credentials_as"
     " header_name issuer scope extra_headers transport base_url check_connection",
     "Other servers": "servers",
@@ -35,17 +35,15 @@ BELONGS = {
     "Resources": "uri uri_column if_changed",
     "Tool": "tool tool_name tool_column pinning pinned_digest",
     "Tools": "include exclude prefix prefix_column also_call call_changed tool_column pinning rules"
-    " trusted_servers suspicious_tools parallel_calls tool_budget result_limit debug ask_first",
+    " trusted_servers debug ask_first",
     "Renamed tools": "tool_mapping",
     "Arguments": "arguments arguments_json arguments_column omit_empty",
     "Secret arguments": "secrets",
     "Rows": "rows tool_per_row_column concurrency prompt_concurrency",
-    "Limits": "recursion_limit recursion_limit_handling recursion_limit_prompt call_limit calls_per_tool"
-    " calls_per_turn token_budget input_budget output_budget prices cost_budget time_limit longest_wait",
-    "Errors": "on_error on_failure on_tool_error resume repeat_unknown stop_at_first_difference"
-    " error_handling use_existing_error_column error_column_name error_column",
-    "Output": "answer_schema answer_repairs json_cells expand_structured column_form"
-    " for_agents asks_back save_components_to hand_on conversation_form conversation_column_name",
+    "Limits": "recursion_limit recursion_limit_handling call_limit token_budget time_limit",
+    "Errors": "on_error on_failure resume repeat_unknown stop_at_first_difference",
+    "Output": "json_cells expand_structured column_form for_agents asks_back"
+    " save_components_to reexecution_trigger",
     "Comparison": "ignore unordered tolerance twice rules",
     "Audit": "secret_arguments save_audit_workflow_to expected_head force_altered",
     "Advanced": "connect_timeout idle_timeout total_timeout timeout dry_run",

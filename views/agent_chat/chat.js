@@ -318,7 +318,6 @@
     if (!cost) return;
     const parts = [`${cost.read.toLocaleString("en")} tokens read, ${cost.written.toLocaleString("en")} written`];
     if (cost.unreported) parts[0] = `at least ${parts[0]}`;
-    if (cost.money !== null) parts.push(`${cost.money.toFixed(4)} in money`);
     parts.push(cost.calls === 1 ? "1 call" : `${cost.calls} calls`);
     const text = parts.join(" · ");
     if (byId("cost").textContent !== text) byId("cost").textContent = text;

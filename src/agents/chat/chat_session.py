@@ -42,7 +42,6 @@ _POLL_SECONDS: Final = 0.1
 _LAST_SECONDS: Final = 10.0
 _ENDINGS: Final = {
     Ending.LIMIT: "A limit was reached; this answer was given without further calls.",
-    Ending.STOPPED: "A tool failed, and the agent stopped.",
     Ending.REFUSED: "The model refused.",
 }
 
@@ -69,9 +68,7 @@ class ChatSession:
         self._asked: tuple[int, PlannedCall, Ask] | None = None
         self._verdict: Allow | Deny | Edit | None = None
         if prompter.registry is None:
-            prompter.registry = DataRegistry(
-                prompter.data, to_table=prompter.to_table, prefix=prompter.data_prefix
-            )
+            prompter.registry = DataRegistry(prompter.data, to_table=prompter.to_table)
         self._registry = prompter.registry
         prompter.links = {}
         self._known_data = self._tables = len(self._registry)
@@ -166,13 +163,11 @@ class ChatSession:
             return [event for event in self._events[max(after, 0) :] if event], len(self._events)
 
     def cost(self) -> dict[str, Any]:
-        usage, budget = self.usage, self._prompter.options.budget
-        has_prices = budget.input_price or budget.output_price
+        usage = self.usage
         return {
             "read": usage.input,
             "written": usage.output,
             "unreported": usage.unreported,
-            "money": budget.cost_of(usage) if has_prices else None,
             "calls": len(self._prompter.records),
         }
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import httpx
 
 from .endpoint import CONNECT_SECONDS, AsyncTransport
+from .model_errors import Construct
 from .tool_fitting import ToolFitting
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
     from .chat_model import ChatModelSettings
     from .endpoint import Endpoint, Throttle
-    from .model_errors import Construct
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +47,10 @@ class AgentModel(ABC):
     Attributes:
         fitting: The adaptation of tool definitions to the endpoint, shared by all runs with this model.
         refused: What the endpoint has refused of requests, shared in the same way.
+        changes: What can be sent otherwise in the service's protocol.
     """
+
+    changes: frozenset[Construct] = frozenset(Construct)
 
     def __init__(self, settings: ChatModelSettings, endpoint: Endpoint) -> None:
         self.settings = settings

@@ -21,7 +21,7 @@ from ...types.texts import compact_json
 from .agent_model import AgentModel
 from .answer_form import bounded
 from .langchain_fit import require_fit
-from .model_errors import AnsweredError, ModelAnswerInvalid, ModelRequestRefused, not_sent
+from .model_errors import AnsweredError, Construct, ModelAnswerInvalid, ModelRequestRefused, not_sent
 from .written_calls import GIVEN_BACK, mappings, read_calls
 
 if TYPE_CHECKING:
@@ -44,6 +44,14 @@ require_fit(
 
 class AnthropicModel(AgentModel):
     """A model at Anthropic's service, or at another that speaks its protocol."""
+
+    # The others would be the same request once more.
+    changes = frozenset(
+        {
+            *(Construct.IMAGES, Construct.ONE_IMAGE, Construct.LARGE_LIMIT, Construct.CALL_IDS),
+            *(Construct.THOUGHTS, Construct.ROLES, Construct.SYSTEM),
+        }
+    )
 
     def __init__(self, settings: ChatModelSettings, endpoint: Endpoint) -> None:
         super().__init__(settings, endpoint)

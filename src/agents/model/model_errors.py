@@ -10,6 +10,7 @@
         ├── ModelLoginFailed    401 or 403
         ├── ModelNotFound       404: the model, or the path of the base URL
         ├── ModelRequestRefused the endpoint refused the request
+        │   └── TooManyTools    it takes fewer tools
         ├── ContextTooLong      the conversation does not fit into the model's context
         ├── PromptFiltered      a filter before the model refused the prompt
         ├── ModelAnswerInvalid  an answer without content, or one that cannot be read
@@ -170,7 +171,7 @@ class ModelBusy(ModelError):  # noqa: N818
     """The endpoint takes no request for now.
 
     Attributes:
-        passes: True if it says so itself: then only *Longest wait* limits how often it is asked again.
+        passes: True if it says so itself: then only the longest wait limits how often it is asked again.
     """
 
     CODE = "KMCP-MODEL-BUSY"
@@ -192,6 +193,14 @@ class ModelNotFound(ModelError):  # noqa: N818
 
 class ModelRequestRefused(ModelError):  # noqa: N818
     CODE = "KMCP-MODEL-REQUEST"
+
+
+class TooManyTools(ModelRequestRefused):
+    @property
+    def most(self) -> int | None:
+        """How many tools the endpoint takes, if it says so."""
+        found = _MOST_TOOLS.search(self.said)
+        return None if found is None else int(found[1])
 
 
 class ContextTooLong(ModelError):  # noqa: N818
@@ -407,6 +416,14 @@ _ELSEWHERE: Final = _Reading(
     "Enter the base URL as the provider's documentation gives it; requests with a key are not sent on to"
     " another address",
 )
+_TOO_MANY_TOOLS: Final = (
+    r"tools'?:? (?:array|list)?.{0,20}(?:too long|too many)"
+    r"|(?:too many|number of|at most \d+|maximum(?: of)? \d+|more than \d+|up to \d+|limit of \d+)"
+    r" (?:tools|functions|function[ _]?declarations)"
+)
+_MOST_TOOLS: Final = _words(
+    r"(?:maximum|at most|up to|no more than|more than|limit|exceeds?|allowed)\D{0,20}?(\d{1,4})\b"
+)
 #: The words of endpoints whose model calls no tools.
 TAKES_NO_TOOLS: Final = (
     r"(?:not|found that) support (?:tools|tool|function)|tool[ _]choice requires"
@@ -416,9 +433,10 @@ _NO_TOOLS: Final = _refused(
     "Choose a model that can call tools; a server of your own may have to be told to let it (vLLM:"
     " --enable-auto-tool-choice and --tool-call-parser, llama.cpp: --jinja)"
 )
-_MANY_TOOLS: Final = _refused(
-    "Hand out fewer tools (Include in the MCP Tool Provider), or lower 'Tokens for tools', so that the model"
-    " searches for those that it needs"
+_MANY_TOOLS: Final = _Reading(
+    TooManyTools,
+    "The endpoint does not take so many tools ({status}): {said}",
+    "Hand out fewer tools (Include in the MCP Tool Provider), or choose a model that takes more",
 )
 _OTHERWISE: Final = _refused(
     "The endpoint's own words say what it objects to; the usual causes are a model without tools, a setting"
@@ -467,7 +485,7 @@ _READINGS: Final[tuple[tuple[Set[int | None], str, _Reading], ...]] = (
         TAKES_NO_TOOLS,
         _NO_TOOLS,
     ),
-    ({400, 422}, r"tools'?:? (?:array|list)?.{0,20}(?:too long|too many)|too many tools", _MANY_TOOLS),
+    ({400, 422}, _TOO_MANY_TOOLS, _MANY_TOOLS),
     ({401}, "", _WRONG_KEY),
     ({403}, "", _NOT_ALLOWED),
     ({404}, "", _UNKNOWN),

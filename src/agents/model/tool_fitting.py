@@ -74,6 +74,7 @@ class ToolFitting:
         self.in_form = False  # True once tools are called in the form of an answer
         self.reads_tools: bool | None = None  # what the tokens say that it read
         self.context: int | None = None  # tokens, once a refusal has said so
+        self.most_tools: int | None = None  # once more were refused
         self.refused_ways: set[str] = set()  # to ask for an answer in a form
 
     def fit(self, definitions: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:

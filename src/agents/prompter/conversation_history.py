@@ -13,6 +13,7 @@ from .conversation_table import (
     BLOCKS,
     CALL_ID,
     CALLS,
+    ERRORS,
     INPUT_ROW,
     NAME,
     ORIGIN_COLUMN,
@@ -49,7 +50,7 @@ def conversation_columns(schema: Any) -> list[str]:
     names = [column.name for column in schema]
     if cells or ROLE not in names:
         return cells
-    special = {*_PARTS, INPUT_ROW}
+    special = {*_PARTS, INPUT_ROW, ERRORS}
     return [column.name for column in schema if column.ktype == ks.string() and column.name not in special]
 
 
@@ -72,14 +73,17 @@ def is_message_column(column: Any) -> bool:
     return java_factory(column.ktype) == MESSAGE_FACTORY
 
 
-def read_conversation(table: Any, column: str, error_column: str | None = None) -> list[ConversationRow]:
+def read_conversation(table: Any, column: str) -> list[ConversationRow]:
     """Reads the rows of a conversation, with the RowID of their prompt if there are several.
 
-    ``column`` has the messages, or their text. With an ``error_column`` a row has either a message or an
+    ``column`` has the messages, or their text. With a column of errors a row has either a message or an
     error, without one rows without a message are left out. The error about a row that cannot be read names
     it.
     """
+    from ...tools.node_settings.shared_parameters import text_columns
+
     names = [entry.name for entry in table.schema]
+    error_column = ERRORS if ERRORS in text_columns(table.schema) and column != ERRORS else None
     candidates = dict.fromkeys((column, error_column, INPUT_ROW, *_PARTS))
     wanted = [name for name in candidates if name is not None and name in names]
     data = table[wanted].to_pyarrow()

@@ -39,6 +39,8 @@ CALLS: Final = "Tool calls"
 CALL_ID: Final = "Tool call ID"
 NAME: Final = "Tool name"
 BLOCKS: Final = "Content (JSON)"
+ERRORS: Final = "Errors"
+"""The column of errors, by the name that KNIME's agents give it."""
 ORIGIN_COLUMN: Final = "Origin"
 
 UNREADABLE: Final = "unreadable arguments"
@@ -111,8 +113,8 @@ class ConversationLayout:
             if name in seen_names:
                 raise SettingInvalid(
                     f"The table Conversation would have two columns '{name}'",
-                    setting="conversation_column_name",
-                    fix="Choose another name for the conversation column or the error column",
+                    setting="user_message",
+                    fix="Rename the column of messages in the Conversation history",
                 )
             seen_names.add(name)
         # The class is frozen.
@@ -180,25 +182,13 @@ class ConversationLayout:
 
     def _message_type(self) -> Any:
         logical_type = message_type()
-        assert logical_type is not None  # checked by `choose_message_form`
+        assert logical_type is not None  # see `message_form`
         return logical_type
 
 
-def choose_message_form(wanted: str) -> MessageForm:
-    """Decides how a node writes conversations; ``auto`` chooses Message cells where KNIME has them.
-
-    Raises `SettingInvalid` if they are wanted, but KNIME has none.
-    """
-    has_cells = message_type() is not None
-    if wanted == "auto":
-        return MessageForm.MESSAGE if has_cells else MessageForm.PLAIN
-    if MessageForm(wanted) is MessageForm.MESSAGE and not has_cells:
-        raise SettingInvalid(
-            "This KNIME has no Message cells",
-            setting="conversation_form",
-            fix="Install KNIME's AI extension, or choose 'Find out'",
-        )
-    return MessageForm(wanted)
+def message_form() -> MessageForm:
+    """How a node writes conversations: as Message cells where KNIME has them."""
+    return MessageForm.PLAIN if message_type() is None else MessageForm.MESSAGE
 
 
 def message_type() -> Any | None:

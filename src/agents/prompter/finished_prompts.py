@@ -32,7 +32,7 @@ from ..agent_events import Ending, PromptGiven, RunEnded, TokenUsage
 from ..timeline import PromptTimeline
 from ..toolbox.data_registry import DataRegistry
 from .conversation_history import message_of
-from .conversation_table import ConversationLayout, ConversationRow, MessageForm, Outcome
+from .conversation_table import ERRORS, ConversationLayout, ConversationRow, MessageForm, Outcome
 from .kept_turns import KeptTurns
 from .prompter import Answered
 
@@ -52,8 +52,7 @@ _BEGUN: Final = ("row", "prompt", "run", "text")
 _TURN: Final = ("row", "prompt", "run", "turn", "message", "usage", "attempts", "marked")
 _FINISHED: Final = ("row", "prompt", "run", "at", "outcome", "notes", "rows", "tables")
 _FOLLOWS: Final = "follows"  # key of the first line of a resuming run: the run before
-_ERRORS: Final = "Errors"
-_LAYOUT: Final = ConversationLayout(form=MessageForm.PLAIN, error_column=_ERRORS)
+_LAYOUT: Final = ConversationLayout(form=MessageForm.PLAIN, error_column=ERRORS)
 _TABLES_LOST: Final = (
     "The Data outputs lack tables of workflows that ran in the interrupted run: only tables of MCP tools are"
     " taken over from it. Execute without 'Resume an interrupted run' if you need them"
@@ -271,8 +270,8 @@ def _answered(prompt: Prompt, line: dict[str, Any], registry: DataRegistry) -> A
     outcome = replace(saved, usage=TokenUsage(**line["outcome"]["usage"]))
     entries = [
         ConversationRow(message=message_of(cells, cells[_LAYOUT.column]), input_row=prompt.row)
-        if cells.get(_ERRORS) is None
-        else ConversationRow(error=cells[_ERRORS], input_row=prompt.row)
+        if cells.get(ERRORS) is None
+        else ConversationRow(error=cells[ERRORS], input_row=prompt.row)
         for cells in line["rows"]
     ]
     entries[-1] = replace(entries[-1], outcome=outcome)

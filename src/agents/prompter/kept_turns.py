@@ -102,8 +102,6 @@ class KeptTurns:
                 # Popped, as a turn may have the same call twice.
                 record = self._left[plan.iteration, digest].popleft()
                 if record.status is CallStatus.UNKNOWN and run.unknown.get(digest):
-                    if run.repeat_unknown and plan.iteration == len(self.turns):
-                        return None  # the model has not yet been told of it
                     run.unknown[digest].pop()  # the model is told of it here, once
                 return _outcome(record, plan)
         # Nothing secret was left out of it, so it can be made now.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ...client.clock import StoppableClock
 from ...runs.checked_calls import described_tools
-from ...types.errors import Canceled, InputInvalid, MCPError, ToolFailed
+from ...types.errors import Canceled, InputInvalid, MCPError
 from ...types.texts import canonical_json
 from ..agent_events import Ending, ModelAnswered, PromptGiven, TokenMeter
 from ..message_content import origin_of, text_of
@@ -88,8 +88,8 @@ class Answered:
 class Prompter:
     """An agent that answers prompts, with a model without LangChain's retries.
 
-    `data` are tables that tools can take, and `data_prefix` the text before their list; `to_table` turns an
-    Arrow table into a table of the host. `records` are the finished calls, as the journal holds them.
+    `data` are tables that tools can take; `to_table` turns an Arrow table into a table of the host. `records`
+    are the finished calls, as the journal holds them.
     """
 
     model: AgentModel
@@ -99,7 +99,6 @@ class Prompter:
     tool_options: ToolOptions
     system_message: str = ""
     data: Sequence[Any] = ()
-    data_prefix: str = ""
     to_table: Callable[[Any], Any] | None = None
     approver: Approver | None = None  # asks a person, in the host's thread
     questions: ServerQuestions | None = None  # which servers ask; None: they are told that they cannot
@@ -136,9 +135,7 @@ class Prompter:
         )
         registry = self.registry
         if registry is None:
-            registry = DataRegistry(
-                self.data, to_table=self.to_table, prefix=self.data_prefix, first=first_data
-            )
+            registry = DataRegistry(self.data, to_table=self.to_table, first=first_data)
         timeline, ended, clock = PromptTimeline(row=prompt.row), threading.Event(), StoppableClock()
         telling = threading.Lock()  # servers ask in threads of their own
 
@@ -161,7 +158,7 @@ class Prompter:
             done=None if turns is None else turns.find,
             links=self.links,
         )
-        messages, meter = self._messages(prompt, registry), TokenMeter(self.options.budget)
+        messages, meter = self._messages(prompt, registry), TokenMeter(self.options.token_limit)
         try:
             with self._questions_answered(executor, meter, tell):
                 outcome = run_agent(
@@ -209,7 +206,7 @@ class Prompter:
             "system": self._system(),
             "rules": [str(rule) for rule in self.tool_options.rules.rules],
             "trusted": list(self.tool_options.rules.trusted),
-            "settings": options | {"tools_stop_run": self.tool_options.stop_on_error},
+            "settings": options,
             "tools": described_tools(bound.tool for bound in self.toolset.bound),
         }
 
@@ -279,9 +276,7 @@ class Prompter:
         error = outcome.error
         messages = [m for m in outcome.messages if not isinstance(m, SystemMessage)]
         has_answer = bool(messages) and isinstance(messages[-1], AIMessage)
-        if outcome.ending is Ending.STOPPED:
-            error = ToolFailed(f"A tool failed, and the agent stopped: {outcome.text}")
-        elif outcome.ending is Ending.REFUSED and not has_answer:
+        if outcome.ending is Ending.REFUSED and not has_answer:
             error = PromptFiltered(outcome.text)  # from a filter before the model; it is no message
         if error is not None:
             error = error.at(row=prompt.row)

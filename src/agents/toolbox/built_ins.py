@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .toolset import Toolset
 
 _MOST_FOUND: Final = 10
-_MOST_FUNCTIONS: Final = 127  # functions beside `read_result`: OpenAI's service takes 128 in all
+_MOST_FUNCTIONS: Final = 128  # OpenAI's service takes no more
 _SHOWN_TEXT: Final = 300
 _SHOWN_SERVERS: Final = 20
 _LONGEST_NAMES: Final = 16_000  # characters of names, some 4,000 tokens
@@ -61,12 +61,11 @@ class BuiltIns:
         self._uses = itertools.count()
         self._budget = search_above or 0
         self._all = [bound.definition for bound in toolset.bound]
-        too_many = len(toolset) > _MOST_FUNCTIONS
-        self._most_found = _MOST_FOUND
+        self._most_found, self._most_bound = _MOST_FOUND, _MOST_FUNCTIONS - 2  # the finder and the reader
         self.finder: str | None = None
         self._find: dict[str, Any] | None = None
         self.reader = built_in_definition(large.reader, _READER_TEXT, _PLACE)
-        if search_above is not None and (toolset.tokens > search_above or too_many):
+        if search_above is not None and (toolset.tokens > search_above or len(toolset) >= _MOST_FUNCTIONS):
             self._search()
 
     def _search(self) -> None:
@@ -85,6 +84,20 @@ class BuiltIns:
             self._budget = min(self._budget, room) or room
             self._most_found = max(1, self._most_found // 3)
             for name in list(self._last_uses)[: -self._most_found]:
+                del self._last_uses[name]
+        if self._find is None:
+            self._search()
+        return True
+
+    def search_among(self, most: int) -> bool:
+        """Has the model search for tools, and binds no more than so many; False if that changes nothing."""
+        bound = most - 2
+        if not 0 < bound < self._most_bound or len(self._toolset) < most:
+            return False
+        with self._lock:
+            self._most_bound, self._most_found = bound, min(bound, self._most_found)
+            self._budget = self._budget or self._toolset.tokens
+            for name in list(self._last_uses)[:-bound]:
                 del self._last_uses[name]
         if self._find is None:
             self._search()
@@ -163,7 +176,7 @@ class BuiltIns:
             for place, bound in enumerate(self._toolset.by_name[name] for name in last_used):
                 room -= token_estimate([bound.definition])
                 # What one search gives always stays, however large it is.
-                if place >= self._most_found and (room < 0 or place >= _MOST_FUNCTIONS - 1):
+                if place >= self._most_found and (room < 0 or place >= self._most_bound):
                     del self._last_uses[bound.name]
 
 

@@ -189,32 +189,30 @@ class CallLimits:
 
     Attributes:
         calls: All calls.
-        per_turn: Those of one turn of the model.
         per_tool: Those of tools by pattern, such as ``{"search_*": 5}``; each tool is counted for itself.
-        same_failures: How often the same call may fail; then it is not made any more.
-        retries: How often a call that failed is made again unasked, if that does no harm.
     """
 
     calls: int | None = None
-    per_turn: int | None = 128
     per_tool: tuple[tuple[str, int], ...] = ()
-    same_failures: int = 3
-    retries: int = 0
 
-    @staticmethod
-    def parse_per_tool(text: str) -> tuple[tuple[str, int], ...]:
-        """Reads limits of tools, such as ``search_*: 5, delete_row: 1``."""
-        limits: list[tuple[str, int]] = []
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Reads limits of all calls and of tools, such as ``20, search_*: 5``; else `SettingInvalid`."""
+        calls: int | None = None
+        per_tool: list[tuple[str, int]] = []
         for part in filter(None, (part.strip() for part in text.replace("\n", ",").split(","))):
-            name, colon, number = part.rpartition(":")
-            if not colon or not name.strip() or not number.strip().isdecimal():
+            name, colon, number = (piece.strip() for piece in part.rpartition(":"))
+            if not number.isdecimal() or bool(name) is not bool(colon):
                 raise SettingInvalid(
-                    f"The limit of a tool cannot be read: {part[:100]!r}",
-                    setting="calls_per_tool",
-                    fix="Write a name, a colon and a number, such as search_*: 5",
+                    f"The limit of calls cannot be read: {part[:100]!r}",
+                    setting="call_limit",
+                    fix="Write a number, or a name, a colon and a number, such as search_*: 5",
                 )
-            limits.append((name.strip(), int(number)))
-        return tuple(limits)
+            if name:
+                per_tool.append((name, int(number)))
+            else:
+                calls = int(number)
+        return cls(calls=calls, per_tool=tuple(per_tool))
 
 
 def _denied(rule: CallRule) -> Verdict:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 TABLE: Final = "Table"
 _MOST_COLUMNS_SHOWN: Final = 100
 _MOST_IDS_SHOWN: Final = 20
+_PREFIX: Final = "# Data repository\nData that tools can take, by id. Tools may add more.\n"
 _NO_DATA: Final = "No data available. Use a tool to produce data."
 _LISTED: Final = re.compile(r'^\{"id":"(\d{1,6})","name":', re.MULTILINE)  # a line of `DataRegistry.describe`
 _CUT_RESULT: Final = re.compile(r"This is result r(\d{1,6}):")  # see `LargeResults.cut`
@@ -42,8 +43,8 @@ class DataItem:
 class DataRegistry:
     """The data of one run; the input tables get the first ids. Safe to use from several threads.
 
-    ``to_table`` turns an Arrow table into a table of the host; None leaves it unchanged. ``prefix`` is the
-    text before the list of data in `message`, ``first`` the first id: no id means two things in one
+    ``to_table`` turns an Arrow table into a table of the host; None leaves it unchanged. ``first`` is
+    the first id: no id means two things in one
     conversation, see `next_ids`.
     """
 
@@ -52,7 +53,6 @@ class DataRegistry:
         inputs: Iterable[Any] = (),
         *,
         to_table: Callable[[pa.Table], Any] | None = None,
-        prefix: str = "# Data repository\n",
         first: int = 0,
     ) -> None:
         self._first = first
@@ -60,7 +60,6 @@ class DataRegistry:
         self._items: list[DataItem] = []
         self._hosted: dict[str, Any] = {}
         self._to_table = to_table
-        self._prefix = prefix
         for number, table in enumerate(inputs, 1):
             self.add(table, name=f"input_table_{number}", description=f"Input table {number}")
         self._input_count = len(self._items)
@@ -112,7 +111,7 @@ class DataRegistry:
         return tables + [self._empty() for _ in range(count - len(tables))]
 
     def message(self) -> str:
-        return self._prefix + (self.describe(self._items) or _NO_DATA)
+        return _PREFIX + (self.describe(self._items) or _NO_DATA)
 
     def describe(self, items: Sequence[DataItem]) -> str:
         """Lists data for a model, one line of JSON each: id, name, description, type, rows and columns."""

@@ -95,7 +95,6 @@ class ToolReply:
         record: The record of the call; None for a call of a built-in tool (`read_result`, `find_tools`).
         tool: The tool that was called, None for a built-in or unknown tool.
         failed: True if the call failed; the content holds the error.
-        stop: True if the run must end after this failure.
         unfinished: True if the run ended before the call; it is not known whether the tool had effects.
     """
 
@@ -106,7 +105,6 @@ class ToolReply:
     record: CallRecord | None = None
     tool: Tool | None = None
     failed: bool = False
-    stop: bool = False
     unfinished: bool = False
 
     @property
@@ -137,6 +135,10 @@ class Toolbox(Protocol):
 
     def make_room(self, context: int | None) -> bool:
         """Offers and shows less, for a model whose context has so many tokens; False if that cannot be."""
+        ...
+
+    def offer_at_most(self, count: int) -> bool:
+        """Offers no more than so many functions, among which the model searches; False if it cannot."""
         ...
 
     def shortened(self, text: str, origin: str) -> str:

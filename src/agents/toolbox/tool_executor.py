@@ -37,7 +37,6 @@ from .toolset import CONFIGURATION, DATA_INPUTS, arguments_schema, port_names
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from ...audit.record import CallRecord
     from ...runs.call_values import CallOutcome, ToolAnswer, Verdict
     from ...runs.checked_calls import ArgumentValidator
     from ...runs.engine import Run
@@ -47,8 +46,10 @@ if TYPE_CHECKING:
 
 
 _ENOUGH: Final = "Give the best answer that you can from what you know by now, and say what is missing"
-_FIRST_WAIT: Final = 0.5
-_MAY_PASS: Final = frozenset({CallStatus.FAILED, CallStatus.TOOL_ERROR})
+TOOL_TOKENS: Final = 20_000
+"""So many tokens of definitions a model reads well; above, it searches for tools (see `ToolOptions`)."""
+_MOST_IN_TURN: Final = 128  # more are a model that goes round in circles
+_SAME_FAILURES: Final = 3
 _PARTS: Final = {CONFIGURATION, DATA_INPUTS}
 _POLL_SECONDS: Final = 0.2  # between two checks whether the run was canceled
 
@@ -58,8 +59,6 @@ class ToolOptions:
     """How tools are offered and run.
 
     Attributes:
-        stop_on_error: Whether the run ends when a tool, its server or its workflow fails. Errors that a model
-            can correct do not count: invalid arguments, an unknown name, a call that is not allowed.
         rules: Which calls are allowed.
         longest_result: The most characters of one result in a message to the model. A built-in tool reads on.
         suspicious_tools: What becomes of tools whose descriptions hold suspicious texts.
@@ -68,7 +67,6 @@ class ToolOptions:
             always binds all tools.
     """
 
-    stop_on_error: bool = False
     rules: CallRules = field(default_factory=CallRules)
     longest_result: int = 20_000
     suspicious_tools: SuspiciousTools = SuspiciousTools.WARN
@@ -106,7 +104,7 @@ class ToolExecutor:
         self._toolset = toolset
         self._limits = _Limits(options.limits)
         # The same limits once more: what servers ask uses up none of the model's calls.
-        self.question_hooks = (*run.hooks, _Limits(replace(options.limits, retries=0)))
+        self.question_hooks = (*run.hooks, _Limits(options.limits))
         rules = (_Rules(self),) if options.rules.rules else ()
         self.run_of_calls = replace(run, hooks=(*run.hooks, self._limits, *rules))
         self.turn: int | None = None
@@ -142,6 +140,9 @@ class ToolExecutor:
     def make_room(self, context: int | None) -> bool:
         searches = self._built_ins.search_within(context)
         return self._large.shorten(context) or searches
+
+    def offer_at_most(self, count: int) -> bool:
+        return self._built_ins.search_among(count - bool(self._links))
 
     def shortened(self, text: str, origin: str) -> str:
         return self._large.cut(text, origin=origin)
@@ -352,7 +353,6 @@ class ToolExecutor:
             origin=origin,
             label="" if is_ours else self._toolset.labels.get(origin, ""),
             failed=failed,
-            stop=self._options.stop_on_error and _has_failed(record),
         )
 
 
@@ -370,18 +370,17 @@ class _Limits:
     def before(self, plan: PlannedCall) -> Verdict:
         name, turn, limits = _name(plan), plan.iteration or 0, self._limits
         with self._lock:
-            if self._failures_of(plan) >= limits.same_failures:
+            if self._failures_of(plan) >= _SAME_FAILURES:
                 return _deny(
-                    f"This call has failed {limits.same_failures} times in the same way, so it is not made"
-                    " again",
+                    f"This call has failed {_SAME_FAILURES} times in the same way, so it is not made again",
                     "Change the arguments, take another tool, or answer without it",
                     "the loop guard",
                 )
             if plan.decision is not None:  # counted before somebody edited it
                 return Allow()
-            if limits.per_turn is not None and self._of_turn[turn] >= limits.per_turn:
+            if self._of_turn[turn] >= _MOST_IN_TURN:
                 return _deny(
-                    f"No more than {limits.per_turn} calls are made in one turn",
+                    f"No more than {_MOST_IN_TURN} calls are made in one turn",
                     "Look at the results of the others first, and ask for fewer calls",
                     "the limit of calls per turn",
                 )
@@ -398,19 +397,12 @@ class _Limits:
             self._of_tool[name] += 1
         return Allow()
 
-    def after(self, plan: PlannedCall, outcome: CallOutcome) -> float | None:
+    def after(self, plan: PlannedCall, outcome: CallOutcome) -> None:
         with self._lock:
-            if outcome.record.ok:
-                if self._failures:
-                    self._failures.pop(_key(plan), None)
-                return None
-            if plan.denied:
-                return None  # only what was tried has failed
-            self._failures[_key(plan)] += 1
-            failures = self._failures_of(plan)
-        if failures <= self._limits.retries and outcome.record.status in _MAY_PASS:
-            return _FIRST_WAIT * 2 ** (failures - 1)
-        return None
+            if not outcome.record.ok and not plan.denied:  # only what was tried has failed
+                self._failures[_key(plan)] += 1
+            elif outcome.record.ok and self._failures:
+                self._failures.pop(_key(plan), None)
 
     def _failures_of(self, plan: PlannedCall) -> int:
         # A key costs as much as the rest of a hook, and most runs have no failures.
@@ -450,12 +442,6 @@ class _Rules:
 def _is_our_refusal(outcome: CallOutcome) -> bool:
     """Whether the arguments were refused before anything was sent."""
     return isinstance(outcome.error, ArgumentsInvalid) and not outcome.record.attempts
-
-
-def _has_failed(record: CallRecord) -> bool:
-    """Returns whether a tool failed, or its server does not have it any more."""
-    gone = record.status is CallStatus.NOT_FOUND and record.tool is not None
-    return gone or record.status in {CallStatus.TOOL_ERROR, CallStatus.FAILED, CallStatus.UNKNOWN}
 
 
 def workflow_arguments(

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from knime_mcp.agents.agent_events import AgentOptions, TokenBudget, TokenMeter, TokenUsage
+from knime_mcp.agents.agent_events import AgentOptions, TokenMeter, TokenUsage
 from knime_mcp.agents.server_model import ServerModel
 from knime_mcp.types.errors import CallDenied
 from tests.support import peers
@@ -154,9 +154,9 @@ def usage_of(request):
 
 
 def test_a_budget_that_is_used_up_holds_for_servers_too():
-    meter = TokenMeter(TokenBudget(total=10))
+    meter = TokenMeter(10)
     meter.add(TokenUsage(input=8, output=2, turns=1))
-    with pytest.raises(CallDenied, match="budget of the model is used up: 10 of 10 tokens"):
+    with pytest.raises(CallDenied, match="tokens for the model are used up: 10 of 10 tokens"):
         ServerModel(None, AgentOptions(), meter)(None)
 
 

@@ -217,7 +217,7 @@ def test_a_view_hands_on_all_calls_and_what_they_gave(
         calls(*(call("add", {"a": number}) for number in range(4)), call("pixel")),
         says("And more."),
     )
-    settings = {"ask_first": "rules", "parallel_calls": 1}
+    settings = {"ask_first": "rules"}
     page = chat(model, tools, **settings)
     page.answered("What is there?")
     first = page.hand_on()

@@ -304,7 +304,6 @@ def main(folder):
         data = host.table(pa.table({"order": [1, 2]}))
         settings = {
             "questions": "How is the weather in Konstanz?\nWhich orders are late?",
-            "prices": "1.25, 10",
         }
         service = host.data_service("mcp_agent_chat", [port, tools, None, [data], None], settings)
         http, browser = served(service), FrameBrowser(profile)

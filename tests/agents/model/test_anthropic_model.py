@@ -360,3 +360,19 @@ def test_without_the_package_one_sentence_says_how_to_get_it(monkeypatch):
     with pytest.raises(SettingInvalid, match="needs the package langchain_anthropic") as caught:
         create_model(settings, None)
     assert caught.value.fix == "Install it with: pip install 'langchain-anthropic>=1.7,<1.8'"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "tool_choice: Extra inputs are not permitted",
+        "max_tokens: Extra inputs are not permitted",
+        "messages.1.content: text content blocks must be non-empty",
+        "Streaming is required for this model",
+    ],
+)
+def test_what_cannot_be_sent_otherwise_is_not_sent_again(words):
+    outcome, server, _ = play([fails(400, words)], Functions(look=lambda *_: "x"))
+    assert isinstance(outcome.error, ModelRequestRefused)
+    assert words in str(outcome.error)
+    assert len(server.requests) == 1

@@ -306,7 +306,7 @@ ENDPOINTS = [
         refuses=once(left=6),
         words="Loading model",
         status=503,
-        done="waited for, within *Longest wait*",
+        done="waited for, within `--longest-wait`",
         options=PATIENT,
     ),
 ]

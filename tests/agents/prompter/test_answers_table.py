@@ -32,10 +32,8 @@ def test_the_columns_of_the_prompts_stay_and_the_answers_are_appended(script, as
 
 
 def test_a_structured_answer_becomes_typed_columns(host, script, ask, rows_of, said):
-    server = script(gives(1.5), says("no"), says("no"), gives(2, level="high"))
-    result = ask(
-        server, data=[{"text": ["a", "b", "c"]}], prompt_column="text", answer_schema=SCHEMA, answer_repairs=1
-    )
+    server = script(gives(1.5), *[says("no")] * 4, gives(2, level="high"))
+    result = ask(server, data=[{"text": ["a", "b", "c"]}], prompt_column="text", answer_schema=SCHEMA)
     rows = rows_of(result, 2)
     assert [row["price"] for row in rows] == [1.5, None, 2.0]
     assert [row["since"] for row in rows] == [dt.date(2026, 1, 31), None, dt.date(2026, 1, 31)]

@@ -20,7 +20,7 @@ from knime_mcp.agents.prompter.conversation_table import (
     ConversationLayout,
     ConversationRow,
     MessageForm,
-    choose_message_form,
+    message_form,
 )
 from knime_mcp.types.errors import MCPError, SettingInvalid
 
@@ -51,7 +51,7 @@ def there_and_back(host):
         given = host.table(
             pa.table({"<RowID>": rows, **dict(zip(table.column_names, table.columns, strict=True))}), "keep"
         )
-        return read_conversation(given, layout.column, layout.error_column)
+        return read_conversation(given, layout.column)
 
     return convert
 
@@ -171,7 +171,9 @@ def test_what_belongs_to_a_prompt():
 def message_cells(host, values):
     from knime.types.message import MessageValue
 
-    return host.table(pa.table({"m": host.column_of(values, MessageValue), "e": pa.array([None, "bad"])}))
+    return host.table(
+        pa.table({"m": host.column_of(values, MessageValue), "Errors": pa.array([None, "bad"])})
+    )
 
 
 @pytest.fixture
@@ -185,12 +187,11 @@ def test_rows_of_knimes_own_agent(host, knime_messages):
     km = knime_messages
     text = km.MessageContentPartType.TEXT
     user = km.MessageValue(km.MessageType.USER, [km.MessageContentPart(text, "für".encode())])
-    entries = read_conversation(message_cells(host, [user, None]), "m", "e")
+    entries = read_conversation(message_cells(host, [user, None]), "m")
     assert [(entry.message and entry.message.content, entry.error) for entry in entries] == [
         ("für", None),
         (None, "bad"),
     ]
-    assert len(read_conversation(message_cells(host, [user, None]), "m")) == 1
 
 
 @pytest.mark.parametrize(("position", "state"), [(0, "neither"), (1, "both")])
@@ -199,7 +200,7 @@ def test_a_row_with_both_or_neither_is_named(host, knime_messages, position, sta
     user = km.MessageValue(km.MessageType.USER, [])
     values = [None, None] if position == 0 else [user, user]
     with pytest.raises(MCPError, match=rf"{state}.*row Row{position}"):
-        read_conversation(message_cells(host, values), "m", "e")
+        read_conversation(message_cells(host, values), "m")
 
 
 def test_knime_writes_the_address_of_an_image_instead_of_the_image(host, knime_messages):
@@ -207,7 +208,7 @@ def test_knime_writes_the_address_of_an_image_instead_of_the_image(host, knime_m
     address = image_block(image("PNG"), "image/png")["image_url"]["url"]
     part = km.MessageContentPart(km.MessageContentPartType.PNG, address.encode())
     value = km.MessageValue(km.MessageType.USER, [part])
-    (entry, _) = read_conversation(message_cells(host, [value, None]), "m", "e")
+    (entry, _) = read_conversation(message_cells(host, [value, None]), "m")
     assert entry.message.content[0]["image_url"]["url"] == address
 
 
@@ -301,8 +302,7 @@ def test_two_columns_of_one_name():
 
 @pytest.mark.usefixtures("host")  # has them
 def test_message_cells_are_chosen_where_knime_has_them():
-    assert choose_message_form("auto") is MessageForm.MESSAGE
-    assert choose_message_form("plain") is MessageForm.PLAIN
+    assert message_form() is MessageForm.MESSAGE
 
 
 def test_the_plain_form_has_a_column_per_part(host):

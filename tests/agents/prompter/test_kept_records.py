@@ -38,7 +38,7 @@ def test_a_workflow_that_ends_after_its_run_is_on_record(script, ask, workflow_t
         time.sleep(began[0] + 4.0 - time.monotonic())  # KNIME cannot be interrupted
         return "é" * HUGE, []
 
-    result = ask(script(greets), workflow_tool("Greet"), time_limit=3.0, tool_handler=slow)
+    result = ask(script(greets), workflow_tool("Greet"), time_limit="3", tool_handler=slow)
     assert "was not done after 3 seconds" in result.failure["message"]
     (lines,) = journals()
     assert [(line["status"], len(line["result"])) for line in lines[1:-1]] == [("ok", HUGE)]

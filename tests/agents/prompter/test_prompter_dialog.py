@@ -57,8 +57,6 @@ def test_a_dialog_does_not_change_a_fresh_node(host, model, configure):
     model_settings = dialog["data"]["model"]
     assert model_settings["tool_column"] == "<auto>"
     assert model_settings["prompt_column"] == "<none>"
-    assert model_settings["conversation_column"] == "<auto>"
-    assert model_settings["errors"]["error_column"] == "<none>"
     assert configure().parameters == fresh
 
 
@@ -68,21 +66,11 @@ def test_keys_that_knimes_agent_prompter_has(configure):
         "developer_message",
         "user_message",
         "tool_column",
-        "conversation_column",
-        "conversation_column_name",
         "recursion_limit",
         "recursion_limit_handling",
-        "recursion_limit_prompt",
         "debug",
-        "data_message_prefix",
-        "errors",
     } <= set(settings)
-    assert {
-        "error_handling",
-        "use_existing_error_column",
-        "error_column_name",
-        "error_column",
-    } == set(settings["errors"])
+    assert len(settings) <= 20
 
 
 def test_settings_that_cannot_work_say_what_to_do(subtests, configure):
@@ -93,21 +81,9 @@ def test_settings_that_cannot_work_say_what_to_do(subtests, configure):
         ({}, {"prompt_column": "text"}, "no table of prompts. Add a 'Data inputs' port"),
         ({"data": [{"n": [1]}]}, {"prompt_column": "n"}, "no text column 'n'"),
         ({"history": {"a": ["x"]}}, {}, "no conversation column"),
-        ({"history": {"Role": ["user"], "t": ["x"]}}, {"conversation_column": "u"}, "no messages in 'u'"),
-        ({}, {"conversation_column_name": " "}, "no name"),
-        (
-            {},
-            {
-                "conversation_column_name": "E",
-                "errors": {"error_handling": "COLUMN", "error_column_name": "E"},
-            },
-            "two columns 'E'",
-        ),
-        (
-            {"history": {"Role": ["user"], "t": ["x"]}},
-            {"errors": {"error_handling": "COLUMN", "use_existing_error_column": True}},
-            "no such error column. Choose one of Role, t",
-        ),
+        ({}, {"call_limit": "many"}, "The limit of calls cannot be read: 'many'"),
+        ({}, {"token_budget": "0"}, "'Most tokens' is no number above 0: '0'"),
+        ({}, {"time_limit": "inf"}, "is no number above 0: 'inf'. Enter a number, or nothing for no limit"),
         ({}, {"rules": "never mind"}, "Line 1 of the rules for calls"),
         ({}, {"recursion_limit": -1}, "-1"),
     ]:
@@ -129,13 +105,11 @@ def test_a_credential_of_the_model_that_is_not_there(host, model_of):
 
 @pytest.mark.parametrize("outputs", [0, 2])
 def test_configure_promises_the_columns_and_all_data_outputs(configure, outputs):
-    result = configure(
-        data=[{"text": ["x"]}], prompt_column="text", conversation_form="plain", outputs=outputs
-    )
+    result = configure(data=[{"text": ["x"]}], prompt_column="text", outputs=outputs)
     assert result.ok, result.failure
     assert len(result.specs) == 3 + outputs
     names = str(result.specs[0])
-    for name in ("Input row", "Role", "Tool calls", "Errors"):
+    for name in ("Input row", "Conversation", "Errors"):
         assert name in names
     for name in ("text", "Outcome", "Answer", "Error", "Output tokens"):
         assert name in str(result.specs[2])
@@ -188,7 +162,7 @@ def test_configure_loads_neither_langchain_nor_an_http_client():
     """The dialog of a node, and opening a workflow, wait for it."""
     program = (
         "import sys; from tests.support.knime_host import use_standin; use_standin()\n"
-        "import knime_mcp.agents.prompter.prompter_dialog, knime_mcp.agents.prompter.conversation_history\n"
+        "import knime_mcp.agents.agent_settings, knime_mcp.agents.prompter.conversation_history\n"
         "print([name for name in ('langchain_core', 'httpx', 'openai') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

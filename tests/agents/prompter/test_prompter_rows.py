@@ -1,5 +1,6 @@
 """Prompts in rows, and conversations that one agent continues from another."""
 
+import sys
 import threading
 from dataclasses import replace
 
@@ -83,7 +84,7 @@ def test_prompts_that_say_nothing(script, ask, rows_of):
 
 def test_a_history_without_rows_and_no_message(host, script, ask):
     nobody = {"Role": pa.array([], pa.string()), "Text": pa.array([], pa.string())}
-    result = ask(script(), history=host.table(pa.table(nobody)), user_message="", conversation_form="plain")
+    result = ask(script(), history=host.table(pa.table(nobody)), user_message="")
     assert "The prompt is missing" in result.failure["message"]
 
 
@@ -128,51 +129,55 @@ def test_a_history_that_broke_off_is_repaired(host, servers, script, ask, said, 
     assert "2 tool calls of the history had no answer" in result.warnings[0]
 
 
+@pytest.fixture
+def without_message_cells(monkeypatch):
+    """A KNIME without its AI extension."""
+    monkeypatch.setitem(sys.modules, "knime.types.message", None)
+
+
 @pytest.mark.parametrize("form", ["message", "plain"])
-def test_rows_go_on_with_their_own_conversation(script, ask, rows_of, form):
+def test_rows_go_on_with_their_own_conversation(script, ask, rows_of, form, request):
+    if form == "plain":
+        request.getfixturevalue("without_message_cells")
     data = [{"text": ["a", "b"]}]
-    first = ask(script(echo, echo), data=data, prompt_column="text", conversation_form=form)
+    first = ask(script(echo, echo), data=data, prompt_column="text")
     server = script(echo, echo)
     second = ask(
         server,
         data=data,
         history=first.outputs[0].as_input(),
         prompt_column="text",
-        conversation_form=form,
     )
     asked = [[m["content"] for m in r.messages if m["role"] != "system"] for r in server.requests]
     assert asked == [["a", "You said a", "a"], ["b", "You said b", "b"]]
     assert [row["Input row"] for row in rows_of(second)] == ["Row0"] * 4 + ["Row1"] * 4
-    alone = ask(script(), history=first.outputs[0].as_input(), conversation_form=form)
+    alone = ask(script(), history=first.outputs[0].as_input())
     assert "conversations of 2 prompts" in alone.failure["message"]
 
 
 def test_errors_of_a_history_stay(script, ask, said):
-    first = ask(script(fails(401, "no")), errors={"error_handling": "COLUMN"})
+    first = ask(script(fails(401, "no")), data=[{"text": ["hello"]}], prompt_column="text")
     second = ask(
         script(says("hello again")),
         history=first.outputs[0].as_input(),
         user_message="Again",
-        errors={
-            "error_handling": "COLUMN",
-            "use_existing_error_column": True,
-            "error_column": "Errors",
-        },
     )
     assert [who for who, *_ in said(second)] == ["USER", "error", "USER", "AI"]
 
 
+@pytest.mark.usefixtures("without_message_cells")
 def test_conversations_as_plain_columns(script, ask, rows_of):
-    result = ask(script(echo), conversation_form="plain", conversation_column_name="Text")
-    assert [(row["Role"], row["Text"]) for row in rows_of(result)] == [
+    result = ask(script(echo))
+    assert [(row["Role"], row["Conversation"]) for row in rows_of(result)] == [
         ("user", "What is the answer?"),
         ("ai", "You said What is the answer?"),
     ]
 
 
+@pytest.mark.usefixtures("without_message_cells")
 def test_an_empty_message_goes_on_with_the_users_last_one(host, script, ask, said):
     history = host.table(pa.table({"Role": ["user"], "Text": ["Hello?"]}))
-    result = ask(script(echo), history=history, user_message="", conversation_form="plain")
+    result = ask(script(echo), history=history, user_message="")
     assert result.ok, result.failure
     assert result.outputs[0].to_pylist()[-1]["Text"] == "You said Hello?"
 
@@ -202,7 +207,7 @@ def test_several_prompts_at_a_time(workflow_tool, script, ask, rows_of):
         prompt_column="text",
         prompt_concurrency=3,
         tool_handler=handler,
-        time_limit=30.0,
+        time_limit="30",
     )
     assert [(row["text"], row["Answer"]) for row in rows_of(result, 2)] == [
         ("a", "told a"),

@@ -41,12 +41,13 @@ def left_behind(result, folder, caplog):
 def run(host, model_of, tools_of, servers, tmp_path, caplog):
     """Runs an agent with secrets; returns the result and all outputs of the run."""
 
-    def go(server, **parameters):
+    def go(server, data=(), **parameters):
+        tables = [host.table(pa.table(table)) for table in data]
         caplog.set_level(logging.DEBUG)
         model = model_of(server, STORED, credentials="llm", extra_headers="X-Key: {credential.password}")
         result = host.run(
             "mcp_agent_prompter",
-            [model, tools_of(servers[0].url("/one")), None, [], None],
+            [model, tools_of(servers[0].url("/one")), None, tables, None],
             {"user_message": "log in", "save_audit_workflow_to": "audit.knwf", **parameters},
             workflow_dir=tmp_path / "workflow",
             credentials=STORED,
@@ -99,7 +100,7 @@ def test_our_own_sentences_stay_with_a_key_that_is_one_of_their_words(host, mode
     assert "secret" not in str(result.failure)
 
 
-@pytest.mark.parametrize("handling", ["FAIL", "COLUMN"])
+@pytest.mark.parametrize("rows", [False, True])
 @pytest.mark.parametrize(
     "turn",
     [
@@ -109,10 +110,10 @@ def test_our_own_sentences_stay_with_a_key_that_is_one_of_their_words(host, mode
         Turn(body=f'{{"error": {{"code": 403, "message": "{STORED["llm"][1]}"}}}}'.encode()),
     ],
 )
-def test_an_endpoint_that_repeats_the_key(turn, handling, run, script):
+def test_an_endpoint_that_repeats_the_key(turn, rows, run, script):
     server = script(calls(call("add", {"a": 1})), turn)
-    result, left = run(server, errors={"error_handling": handling})
-    assert result.ok is (handling == "COLUMN")
+    result, left = run(server, **({"data": [{"text": ["Add."]}], "prompt_column": "text"} if rows else {}))
+    assert result.ok is rows
     assert server.requests[0].headers["x-key"] == STORED["llm"][1]
     assert [secret for secret in SECRETS for text in left if secret in text] == []
 

@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 import pyarrow as pa
 import pytest
 
-from knime_mcp.agents.toolbox.call_rules import CallRules
 from knime_mcp.agents.toolbox.data_registry import DataRegistry
 from knime_mcp.agents.toolbox.replies import AGENT_ORIGIN, WORKFLOW_ORIGIN, LargeResults, ReplyMaker
 from knime_mcp.agents.toolbox.tool_executor import ToolOptions
@@ -16,8 +15,6 @@ from knime_mcp.client.protocol.tools import ABSENT, ImageContent
 from knime_mcp.runs.call_values import ToolAnswer
 from knime_mcp.types.errors import Canceled
 from knime_mcp.types.tool import MCPTool, ToolPort, WorkflowTool
-
-STOP = ToolOptions(stop_on_error=True)
 
 
 @pytest.fixture
@@ -35,7 +32,7 @@ def test_a_call_and_its_record(one, server):
     made = one()
     reply = made.call("weather", {"city": "Bodman"}, iteration=4)
     assert json.loads(reply.content)["city"] == "Bodman"
-    assert (reply.failed, reply.stop, reply.tool.name) == (False, False, "weather")
+    assert (reply.failed, reply.tool.name) == (False, "weather")
     (record,) = made.records
     assert reply.record is record
     assert (record.status, record.iteration, record.run, record.tool_type) == ("ok", 4, "run-1", "mcp")
@@ -69,7 +66,6 @@ def test_errors_say_what_to_do(one, name, arguments, status, said):
     made = one()
     reply = made.call(name, arguments)
     assert reply.failed
-    assert not reply.stop
     assert [part for part in said if part not in reply.content] == []
     (record,) = made.records
     assert (record.status, record.iteration) == (status, 1)
@@ -106,26 +102,10 @@ def test_arguments_that_could_not_be_read(one, arguments):
 
 
 def test_a_server_that_is_not_there(box):
-    made = box([MCPTool("gone", "", {}, "http://127.0.0.1:9/mcp", "gone")], options=STOP)
+    made = box([MCPTool("gone", "", {}, "http://127.0.0.1:9/mcp", "gone")])
     reply = made.call("gone", {})
-    assert (reply.failed, reply.stop, reply.record.status) == (True, True, "failed")
+    assert (reply.failed, reply.record.status) == (True, "failed")
     assert "at most once" in reply.content
-
-
-@pytest.mark.parametrize(
-    ("name", "arguments", "stops"),
-    [
-        ("fail", {}, True),
-        ("add", {}, False),
-        ("nothing", {}, False),
-        ("who", {}, False),
-        ("add", {"a": 1}, False),
-    ],
-)
-def test_when_the_run_stops(one, name, arguments, stops):
-    policy = CallRules.parse("deny who")
-    assert one(options=ToolOptions(stop_on_error=True, rules=policy)).call(name, arguments).stop is stops
-    assert one().call(name, arguments).stop is False
 
 
 def test_secrets_reach_neither_model_nor_record(one):

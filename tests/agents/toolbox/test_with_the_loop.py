@@ -102,13 +102,6 @@ def test_search_then_read_on(box, tools_of, shapes):
     assert sum(map(len, bound[1:2])) < 30
 
 
-def test_the_policy_stops_the_run(box, tools_of, server):
-    made = box(tools_of(server.url("/one")), options=ToolOptions(stop_on_error=True))
-    outcome, *_ = play([calls(call("fail", {"why": "disk full"}))], made.executor)
-    assert outcome.ending is Ending.STOPPED
-    assert "disk full" in outcome.text
-
-
 def test_cancel_in_a_tool_call(box, tools_of, server):
     made = box(tools_of(server.url("/one")))
     canceled = threading.Event()
