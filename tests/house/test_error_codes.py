@@ -10,7 +10,7 @@ from tests.house.sources import FILES, ROOT, nodes, text
 TEXT = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
 ENTRIES = re.findall(r"^\| `(KMCP-\S+)` \| (.+) \| (.+) \|$", TEXT, re.MULTILINE)
 KINDS = {"KMCP-CONNECT": get_args(ConnectPhase), "KMCP-TIMEOUT": get_args(ClockKind)}
-SAME_AS_THEIR_BASE = {"_PointerError", "WorkerLost"}
+SAME_AS_THEIR_BASE = {"TooManyTools", "_PointerError", "WorkerLost"}
 
 
 def codes() -> set[str]:

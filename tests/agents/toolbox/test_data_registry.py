@@ -17,7 +17,7 @@ def test_inputs_have_the_first_ids():
     registry = DataRegistry([pa.table({"a": [1]}), pa.table({"b": ["x", "y"]})])
     item = registry.add(pa.table({"c": [0.5]}), name="result", description="Of a tool")
     assert item.id == "2"
-    heading, *lines = registry.message().splitlines()
+    heading, _, *lines = registry.message().splitlines()
     assert heading == "# Data repository"
     assert [json.loads(line) for line in lines] == [
         {
@@ -58,8 +58,8 @@ def test_an_id_means_one_thing_in_a_conversation():
 
 
 def test_a_run_without_data_says_so():
-    registry = DataRegistry(prefix="Data: ")
-    assert registry.message() == "Data: No data available. Use a tool to produce data."
+    registry = DataRegistry()
+    assert registry.message().endswith("No data available. Use a tool to produce data.")
     with pytest.raises(ArgumentsInvalid, match="Use a tool to produce data"):
         registry.table("0")
 

@@ -62,7 +62,7 @@ def test_this_extension_is_described_whole(nodes):
         assert "`" not in node.description + "".join(p.description for p in node.parameters), node.id
 
 
-def test_settings_have_types_defaults_ranges_choices_and_groups(nodes):
+def test_settings_have_types_defaults_ranges_and_choices(nodes):
     caller = settings(nodes["mcp_tool_caller"])
     concurrency = caller["concurrency"]
     assert (concurrency.type, concurrency.min, concurrency.max) == ("integer", 1, 64)
@@ -73,8 +73,6 @@ def test_settings_have_types_defaults_ranges_choices_and_groups(nodes):
     assert caller["transport"].enum_values == ("auto", "http", "sse")
     assert caller["transport"].options[1].label == "Streamable HTTP"
     assert not caller["server_url"].advanced
-    grouped = settings(nodes["mcp_agent_prompter"])["errors.error_handling"]
-    assert grouped.tab == "Errors"
 
 
 def test_choices_that_depend_on_what_is_connected_are_no_list_of_allowed_values(nodes):
