@@ -98,6 +98,7 @@ class _Check:
     _next: int = 0  # the file that has to follow, as the last line says
     _strangers: list[str] = field(default_factory=list[str])
     _touched: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
+    _altered: dict[int, None] = field(default_factory=dict[int, None])  # lines
     _newer: list[str] = field(default_factory=list[str])
     _spaced: list[str] = field(default_factory=list[str])
     _unknown: dict[str, None] = field(default_factory=dict[str, None])
@@ -162,7 +163,7 @@ class _Check:
             case _:
                 is_second_end = kind == "end" and run in self._ends
                 what = f"closes run {run} again" if is_second_end else "is not a line of a journal"
-                self.findings.append(Finding(Verdict.ALTERED, f"{place.capitalize()} {what}."))
+                self._accuse(line.number, f"{place.capitalize()} {what}.")
 
     def _take_call(self, entry: dict[str, Any], number: int) -> None:
         link = link_of(entry, f"line {number}")
@@ -171,16 +172,18 @@ class _Check:
         if not has_its_hash and has_newer_hash(link, others):
             has_its_hash = True
             self._newer.append(str(number))
+        if not has_its_hash:
+            self._altered[number] = None
         self._calls.take(read_record(link, has_its_hash=has_its_hash))
         if entry.get("files"):
-            self._check_files(entry, f"line {number}")
+            self._check_files(entry, number)
 
     def _link(self, line: JournalLine, entry: dict[str, Any]) -> bool:
         """Checks that a line follows the line before, and whether a given head is its ``chain``."""
         follows, chain = line.linked(self._chain)
         is_spelled = line.says(entry)
         if follows and not is_spelled:
-            self._strangers.append(str(line.number))
+            self._estrange(line.number)
         is_start = entry.get("kind") == "start"
         if is_start and entry.get("format") != 1:
             self._format = FORMAT if "format" in entry else self._format
@@ -193,7 +196,7 @@ class _Check:
             self._in_chain, follows = 0, True
         # Lines of format 1 have no chain; behind one that has, a line without it was put there.
         if follows is False or (follows is None and self._format > 1):
-            self._strangers.append(str(line.number))
+            self._estrange(line.number)
         self._bare_lines += follows is None
         self._in_chain += 1
         self._chain = chain
@@ -238,12 +241,12 @@ class _Check:
         # Nothing covers what stands in the last line beside a signature.
         beside = {"time_stamp"} if note is not None and not note.signer else set[str]()
         if note is None or entry.keys() != {"kind", "note", "chain", *beside}:
-            self.findings.append(Finding(Verdict.ALTERED, f"{place} is no checkpoint of a journal."))
+            self._accuse(line.number, f"{place} is no checkpoint of a journal.")
             return
         # The checkpoint itself is counted already.
         if note.lines != self._in_chain - 1 or not line.follows(note.chain):
             text = f"{place}: the checkpoint is not one of the lines before it: they were changed, or it was."
-            self.findings.append(Finding(Verdict.ALTERED, text))
+            self._accuse(line.number, text)
             return
         if note.signer:
             key = note.key_of(self._keys)
@@ -253,12 +256,12 @@ class _Check:
                 self._anchored[line.number] = f"the signature of {key.name} ({key.id.hex()}) of {note.at}"
             else:
                 text = f"{place}: the signature with the name {key.name} was not made with that key."
-                self.findings.append(Finding(Verdict.ALTERED, text))
+                self._accuse(line.number, text)
             return
         stamped = stamped_at(token, entry["note"], self.anchors.roots) if isinstance(token, str) else None
         if stamped is None:
             text = f"{place}: the time-stamp is not one of this checkpoint."
-            self.findings.append(Finding(Verdict.ALTERED, text))
+            self._accuse(line.number, text)
             return
         moment, is_trusted = stamped
         if is_trusted:
@@ -266,19 +269,26 @@ class _Check:
         else:
             self._foreign[f"a server for time-stamps ({moment:%Y-%m-%dT%H:%M:%SZ})"] = None
 
+    def _accuse(self, line: int, text: str) -> None:
+        self._altered[line] = None
+        self.findings.append(Finding(Verdict.ALTERED, text))
+
+    def _estrange(self, line: int) -> None:
+        self._altered[line] = None
+        self._strangers.append(str(line))
+
     def _touch(self, entry: dict[str, Any]) -> None:
         if isinstance(call := entry.get("call"), int):
             self._touched.add((str(entry.get("run", "")), call))
 
-    def _check_files(self, entry: dict[str, Any], place: str) -> None:
+    def _check_files(self, entry: dict[str, Any], line: int) -> None:
         """Compares the saved files of a call with the digests on record."""
+        place = f"line {line}"
         try:
             blobs = [(block["sha256"], block["size"]) for block in blobs_of(entry.get("content"))]
             files = [str(name) for name in entry["files"]]
         except (ValueError, KeyError, TypeError, RecursionError):
-            self.findings.append(
-                Finding(Verdict.ALTERED, f"{place.capitalize()}: its list of files cannot be read.")
-            )
+            self._accuse(line, f"{place.capitalize()}: its list of files cannot be read.")
             return
         if not blobs:
             self._count(
@@ -287,15 +297,14 @@ class _Check:
             return
         if len(blobs) != len(files):
             text = f"{place.capitalize()} names {len(files)} files, and the result had {len(blobs)}."
-            self.findings.append(Finding(Verdict.ALTERED, text))
+            self._accuse(line, text)
         for name, (digest, size) in zip(files, blobs, strict=False):
             found = saved_file(name, self.file)
             if found is None:
                 self._count("not there any more, and so not checked", 1)
             elif not is_as_saved(found, digest, size):
                 self._touch(entry)
-                text = f"The file {found} of {place} is not what was saved."
-                self.findings.append(Finding(Verdict.ALTERED, text))
+                self._accuse(line, f"The file {found} of {place} is not what was saved.")
 
     def _count(self, what: str, files: int) -> None:
         self._files[what] = self._files.get(what, 0) + files
@@ -335,6 +344,7 @@ class _Check:
             anchored,
             tuple(coverage),
             frozenset(self._touched),
+            tuple(sorted(self._altered)),
         )
 
     def _look_behind_the_last_line(self) -> None:

@@ -1,7 +1,5 @@
 """The second output of the Caller, and the compact first one."""
 
-import json
-
 import pyarrow as pa
 import pytest
 
@@ -102,24 +100,3 @@ def test_a_structured_result_can_be_a_json_cell(call, rows_of, message):
             result = call(None, {"q": ["a"]}, server_url=server.url, tool_name="rows", json_cells=True)
         (row,) = rows_of(result)
         assert row["Structured result"] == value, row["Error"]
-
-
-def test_the_view_shows_records_as_tables(call, answering):
-    rows = [{"id": number, "text": "<b>x</b>" * 40, "tags": [1]} for number in range(12)]
-    with answering(json.dumps({"found": rows})) as server:
-        page = call(None, server_url=server.url, tool_name="rows").view_html
-    assert "<h3>found</h3>" in page
-    for text in (
-        "<th",
-        "id</th>",
-        "tags</th>",
-        "[1]",
-        "… and 2 more rows, in Records",
-        "The answer as it came",
-    ):
-        assert text in page
-    assert "<b>x</b>" not in page
-    with answering("hello") as server:
-        assert "The answer as it came" not in call(None, server_url=server.url, tool_name="rows").view_html
-    with answering(json.dumps([{f"key {number}": 1 for number in range(20)}])) as server:
-        assert "… and 12 more columns" in call(None, server_url=server.url, tool_name="rows").view_html
