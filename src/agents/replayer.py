@@ -169,10 +169,14 @@ class ToolCallReplayer:
             file = folder / JOURNALS / f"{run.id}{SUFFIX}"
             run.open_journal(file, about="tool_call_replayer", what={"kind": "replay"})
             shown = Steps()
+
+            def take(call: ReplayedCall) -> None:
+                shown.add(replay_step(call))
+
             replayer = Replayer(run, options, is_canceled=ctx.is_canceled, on_cancel=sessions.stop.set)
             summary = replayer.replay_all(
                 recording,
-                take=lambda call: shown.add(replay_step(call)),
+                take=take,
                 write=lambda piece: output.append(_rows(piece)),
                 on_finished=lambda done: ctx.set_progress(done / count, f"call {done} of {count}"),
             )

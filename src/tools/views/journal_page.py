@@ -107,7 +107,9 @@ class _Top:
         start = self.starts[0] if self.starts else {}
         what, who = (as_object(start.get(name)) for name in ("what", "who"))
         kinds: dict[str, BadgeKind] = {status.value: meaning_of(status) for status in CallStatus}
-        counts = [(word or "?", count, kinds.get(word)) for word, count in self.statuses.most_common()]
+        counts: list[tuple[str, int, BadgeKind]] = [
+            (word or "?", count, kinds.get(word, "bad")) for word, count in self.statuses.most_common()
+        ]
         outcomes = ", ".join(f"{run.outcome or 'no end on record'}" for run in verification.runs)
         many = len(self.prompts) > 1
         question = None if many or not self.prompts else str(self.prompts[0].get("text") or "")
@@ -125,7 +127,7 @@ class _Top:
         return [
             said("Question", question or _text(what.get("question"))),
             said("Answer", answer),
-            status_counts((word, count, kind or "bad") for word, count, kind in counts),
+            status_counts(counts),
             properties((name, beginning(str(value), 2000)) for name, value in facts if value),
         ]
 
