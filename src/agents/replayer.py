@@ -148,7 +148,8 @@ class ToolCallReplayer:
         from ..runs.replay_decision import routes_of
         from ..runs.replaying import Replayer
         from ..tools.node_settings.connection import JOURNALS, Sessions, data_area
-        from ..tools.views.replay_page import ShownCalls, replay_page
+        from ..tools.views.replay_page import replay_page, replay_step
+        from ..tools.views.run_page import Steps
 
         recording = settings.recording_of_input(calls, self.tool_column, self.expected_head)
         count = len(recording.calls)
@@ -167,11 +168,15 @@ class ToolCallReplayer:
             run = sessions.run
             file = folder / JOURNALS / f"{run.id}{SUFFIX}"
             run.open_journal(file, about="tool_call_replayer", what={"kind": "replay"})
-            shown = ShownCalls()
+            shown = Steps()
+
+            def take(call: ReplayedCall) -> None:
+                shown.add(replay_step(call))
+
             replayer = Replayer(run, options, is_canceled=ctx.is_canceled, on_cancel=sessions.stop.set)
             summary = replayer.replay_all(
                 recording,
-                take=shown.add,
+                take=take,
                 write=lambda piece: output.append(_rows(piece)),
                 on_finished=lambda done: ctx.set_progress(done / count, f"call {done} of {count}"),
             )

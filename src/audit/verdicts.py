@@ -92,6 +92,8 @@ class Verification:
     coverage: tuple[Cover, ...] = ()  # of a journal, line by line
     touched: frozenset[tuple[str, int]] = frozenset()
     """Run and number of the calls whose line in a journal, or saved file, is not what was written."""
+    altered_lines: tuple[int, ...] = ()
+    """The lines of a journal that are not what was written there, as far as lines can be named."""
 
     def is_altered(self, record: CallRecord) -> bool:
         """Whether a call is not as it was written, or stands where none was written."""

@@ -97,6 +97,7 @@ class _Check:
     _parts: dict[int, int] = field(default_factory=dict[int, int])  # files, and their first lines
     _next: int = 0  # the file that has to follow, as the last line says
     _touched: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
+    _altered: set[int] = field(default_factory=set[int])
     # Numbers of lines: that do not follow, of a newer version, with spaces, at which a chain begins.
     _strangers: list[str] = field(default_factory=list[str])
     _newer: list[str] = field(default_factory=list[str])
@@ -118,8 +119,10 @@ class _Check:
             except SignatureError as error:
                 self._why_no_keys = f"{error}."
 
-    def _find(self, text: str, verdict: Verdict = Verdict.ALTERED) -> None:
+    def _find(self, text: str, verdict: Verdict = Verdict.ALTERED, *, line: int | None = None) -> None:
         self.findings.append(Finding(verdict, text))
+        if line is not None:
+            self._altered.add(line)
 
     def take(self, line: JournalLine) -> None:
         # Empty lines are not handed on, but have numbers.
@@ -152,7 +155,7 @@ class _Check:
                 self._ends[run] = _closing(entry, self._chain)
             case "checkpoint":
                 if problem := self._problem_of_note(entry, line):
-                    self._find(f"Line {line.number}{problem}")
+                    self._find(f"Line {line.number}{problem}", line=line.number)
                 if self._run in self._ends:
                     self._ends[self._run].chain = self._chain
             case str() if (kind in OTHERS and run) or kind in {"next", "part"}:
@@ -162,7 +165,7 @@ class _Check:
             case _:
                 is_second_end = kind == "end" and run in self._ends
                 what = f"closes run {run} again" if is_second_end else "is not a line of a journal"
-                self._find(f"Line {line.number} {what}.")
+                self._find(f"Line {line.number} {what}.", line=line.number)
 
     def _take_call(self, entry: dict[str, Any], number: int) -> None:
         link = link_of(entry, f"line {number}")
@@ -171,6 +174,8 @@ class _Check:
         if not has_its_hash and has_newer_hash(link, others):
             has_its_hash = True
             self._newer.append(str(number))
+        if not has_its_hash:
+            self._altered.add(number)
         self._calls.take(read_record(link, has_its_hash=has_its_hash))
         if entry.get("files"):
             self._check_files(entry, number)
@@ -186,6 +191,7 @@ class _Check:
         is_sound = follows and line.says(entry)
         if not is_sound:
             self._strangers.append(str(line.number))
+            self._altered.add(line.number)
         elif entry.get("kind") == "start" and entry.get("format") != FORMAT:
             self._newer.append(str(line.number))
         self._in_chain += 1
@@ -257,7 +263,7 @@ class _Check:
             blobs = [(block["sha256"], block["size"]) for block in blobs_of(entry.get("content"))]
             files = [str(name) for name in entry["files"]]
         except (ValueError, KeyError, TypeError, RecursionError):
-            self._find(f"Line {number}: its list of files cannot be read.")
+            self._find(f"Line {number}: its list of files cannot be read.", line=number)
             return
         if not blobs:
             self._files["without a digest on record, so nobody can know whether they were changed"] += len(
@@ -265,14 +271,16 @@ class _Check:
             )
             return
         if len(blobs) != len(files):
-            self._find(f"Line {number} names {len(files)} files, and the result had {len(blobs)}.")
+            self._find(
+                f"Line {number} names {len(files)} files, and the result had {len(blobs)}.", line=number
+            )
         for name, (digest, size) in zip(files, blobs, strict=False):
             found = saved_file(name, self.file)
             if found is None:
                 self._files["not there any more, and so not checked"] += 1
             elif not is_as_saved(found, digest, size):
                 self._touch(entry)
-                self._find(f"The file {found} of line {number} is not what was saved.")
+                self._find(f"The file {found} of line {number} is not what was saved.", line=number)
 
     def result(self) -> Verification:
         if not self._ends and not self.findings:
@@ -295,6 +303,7 @@ class _Check:
             bool(runs) and is_one_chain and all(cover.by for cover in coverage),
             tuple(coverage),
             frozenset(self._touched),
+            tuple(sorted(self._altered)),
         )
 
     def _look_at_the_whole(self) -> None:

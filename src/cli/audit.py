@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from functools import partial
 from itertools import groupby, islice
 from operator import attrgetter
 from pathlib import Path
@@ -186,15 +185,13 @@ def show_records(
         raise UsageError(f"{out} is the file to show. Write into another one.")
     from ..audit.calls_table import ordered_calls, write_calls
     from ..audit.verify import verify_file
-    from ..audit.verify_journal import saved_file
 
     with reading_records():
         verified = verify_file(file)
         if html is not None:
-            from .audit_page import audit_pages
+            from ..tools.views.journal_page import journal_pages
 
-            find = partial(saved_file, journal=file)
-            for page_file, page in audit_pages(html, file.name, ordered_calls(file), verified, find):
+            for page_file, page in journal_pages(file, html, verified):
                 write_page(page_file, page)
         if out is not None:
             with writing_whole(out) as part:

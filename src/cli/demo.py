@@ -182,11 +182,10 @@ class DemoStory:
 
     def _audit(self) -> None:
         from ..audit.verify import verify_file
-        from .audit_page import audit_pages
+        from ..tools.views.journal_page import journal_pages
 
         verified = verify_file(self._journal)
-        calls = ordered_calls(self._journal)
-        for file, page in audit_pages(self._page, self._journal.name, calls, verified, lambda _: None):
+        for file, page in journal_pages(self._journal, self._page, verified):
             file.write_text(page, encoding="utf-8")
         say("\n3. Every call was recorded, with the hash of the one before", "bold")
         _tell(f"Verified, the records are: {verified.verdict.value}.")

@@ -11,7 +11,8 @@ from ..audit.verdicts import Verdict
 from ..runs.replay_decision import routes_of
 from ..runs.replay_rules import entry_of
 from ..runs.replaying import Replayer, ReplaySummary, replay_table
-from ..tools.views.replay_page import ShownCalls, replay_page
+from ..tools.views.replay_page import replay_page, replay_step
+from ..tools.views.run_page import Steps
 from ..types.errors import MCPError
 from ..types.texts import counted
 from .command_errors import ExitCode
@@ -60,7 +61,7 @@ class ReplayRun:
         self._rows: list[Sequence[str]] = []
         self._bad_rows: list[Sequence[str]] = []
         self.summary = ReplaySummary(recording.verification, options.rules)
-        self.shown = ShownCalls()
+        self.shown = Steps()
 
     def execute(
         self, executor: str, concurrency: int | None, audit: Path | None, out: Path | None, *, raw_csv: bool
@@ -95,7 +96,7 @@ class ReplayRun:
             note(f"Wrote {counted(self._done, 'row')} to {out}")
 
     def _take(self, call: ReplayedCall) -> None:
-        self.shown.add(call)
+        self.shown.add(replay_step(call))
         if self._json is not None:
             self._json.append(_call_json(call))
             return

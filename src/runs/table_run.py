@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from ..audit.journal_reading import JournalContent
     from ..audit.record import CallRecord
-    from ..types.tool import Tool
     from .argument_sources import PlannedCalls
     from .call_values import CallOutcome, PlannedCall
     from .engine import Run
@@ -40,9 +39,7 @@ R = TypeVar("R")
 
 POLL_SECONDS = 0.25
 _AHEAD = 4  # finished results that may wait for a slower one, per call in flight
-_SHOWN_CALLS: Final = 50
 _SHOWN_TEXT: Final = 2000
-_SHOWN_ANSWER: Final = 20_000  # of which the view shows the first records, too
 _SHOWN_NAMES: Final = 8
 _SHOWN_NOTES: Final = 5
 _FEWER: Final = (
@@ -324,10 +321,7 @@ class RunSummary:
     total: int  # the number of calls to make
     # the number of calls by status
     statuses: Counter[CallStatus] = field(default_factory=Counter[CallStatus])
-    failures: list[CallRecord] = field(default_factory=list["CallRecord"])  # the first calls without a result
-    successes: list[CallRecord] = field(default_factory=list["CallRecord"])  # the first calls with a result
-    # the tools that were called
-    tools: dict[tuple[str | None, str], Tool] = field(default_factory=dict[tuple["str | None", str], "Tool"])
+    first_failure: CallRecord | None = None  # the first call without a result, without its large texts
     unmatched: tuple[str, ...] = ()  # columns of the parameter table that match no parameter
     coerced: int = 0  # calls whose arguments were converted
     first_coercion: str = ""  # the conversion in the first of these calls, in words
@@ -354,11 +348,11 @@ class RunSummary:
         """Adds the next finished call, in the order of the rows."""
         record = outcome.record
         self.statuses[record.status] += 1
-        examples = self.successes if record.ok else self.failures
-        if len(examples) < _SHOWN_CALLS:
-            examples.append(_short(record))
-        if outcome.tool is not None:
-            self.tools.setdefault((record.server, outcome.tool.name), outcome.tool)
+        if self.first_failure is None and not record.ok:
+            error = None if record.error is None else beginning(record.error, _SHOWN_TEXT)
+            self.first_failure = record.but(
+                tool=None, arguments=None, result=None, structured_result=None, error=error
+            )
         if outcome.coercions:
             self.coerced += 1
             self.first_coercion = self.first_coercion or outcome.coercions[0]
@@ -372,7 +366,7 @@ class RunSummary:
 
     def warning(self) -> str | None:
         """All warnings, one sentence each; None without warnings."""
-        sentences = [self._failures()] if self.failed else []
+        sentences = [self._failures(self.first_failure)] if self.first_failure is not None else []
         sentences += [_FEWER] if self.overran else []
         if self.unknown and self.total > 1:
             more = len(self.unknown) - _SHOWN_NAMES
@@ -399,8 +393,7 @@ class RunSummary:
             sentences.append(f"No structured result has {_listed(self.absent)}; {there}.")
         return " ".join(sentences) or None
 
-    def _failures(self) -> str:
-        first = self.failures[0]
+    def _failures(self, first: CallRecord) -> str:
         name = first.tool_name or ""
         tool = "" if name in (first.error or "") else f"tool {name}, "  # the error may name it already
         where = tool + (f"row {first.input_row}, " if first.input_row is not None else "")
@@ -409,22 +402,6 @@ class RunSummary:
         return (
             f"{self.failed} of {self.total} calls failed; first: {where}{first.error or first.status.value}"
         )
-
-
-def _short(record: CallRecord) -> CallRecord:
-    """The record without the tool, and with long texts cut to what the view shows."""
-    return replace(
-        record,
-        tool=None,
-        arguments=_cut(record.arguments),
-        result=_cut(record.result, _SHOWN_ANSWER),
-        structured_result=_cut(record.structured_result, _SHOWN_ANSWER),
-        error=_cut(record.error),
-    )
-
-
-def _cut(text: str | None, longest: int = _SHOWN_TEXT) -> str | None:
-    return None if text is None else beginning(text, longest)
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -154,7 +154,8 @@ class MCPToolCaller(CallerDialog):
     def execute(self, ctx: Any, tools: Any, parameters: Any, credential: Any) -> tuple[Any, Any, Any]:
         from ..runs.result_records import RecordsCollector
         from ..runs.saved_files import BlobStore
-        from .caller.calls_report import ResultsWriter, calls_page
+        from .caller.calls_report import ResultsWriter, calls_page, outcome_step
+        from .views.run_page import Steps
 
         # First, as a workflow that was never saved has none:
         # nothing may be called whose record cannot be kept.
@@ -164,6 +165,7 @@ class MCPToolCaller(CallerDialog):
         output = knext.BatchOutputTable.create(row_ids="keep")
         layout = self._layout(None if parameters is None else parameters.schema)
         writer = ResultsWriter(layout, rows, output.append)
+        steps = Steps()
         timeouts = connection.timeouts_from_settings(self)
         records_output = knext.BatchOutputTable.create(row_ids="keep")
         sessions = connection.Sessions(
@@ -174,6 +176,7 @@ class MCPToolCaller(CallerDialog):
             def take(outcome: CallOutcome) -> None:
                 writer.add(outcome)
                 found.add(outcome)
+                steps.add(outcome_step(outcome))
 
             with sessions:
                 sessions.run.save_blob = BlobStore(folder, sessions.run.id).save
@@ -199,7 +202,7 @@ class MCPToolCaller(CallerDialog):
         # KNIME shows only the last warning that a node sets, so all of them are one text.
         if any(warnings):
             ctx.set_warning(" ".join(filter(None, warnings)))
-        return output, records_output, knext.view_html(calls_page(summary))
+        return output, records_output, knext.view_html(calls_page(summary, steps))
 
     def _run_calls(
         self,

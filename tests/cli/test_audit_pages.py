@@ -3,47 +3,80 @@
 import base64
 import json
 import re
-from functools import partial
-from pathlib import Path
 
 import pytest
 import typer
 
-from knime_mcp.audit.calls_table import journal_calls
+from knime_mcp.audit.journal import Journal
 from knime_mcp.audit.verify import verify_file
-from knime_mcp.audit.verify_journal import saved_file
-from knime_mcp.cli import audit, audit_page
+from knime_mcp.cli import audit
+from knime_mcp.tools.views import run_page
+from knime_mcp.tools.views.journal_page import journal_pages
 from tests.audit.calls import write_run
 from tests.audit.signing import PICTURE, rechained, write_journal
 from tests.support.files import json_lines
+from tests.support.pages import RunPage
+
+
+def pages_of(path, page="r.html"):
+    found = journal_pages(path, path.with_name(page), verify_file(path))
+    return {file.name: RunPage(text) for file, text in found}
 
 
 def test_every_call_is_on_a_page_and_pages_lead_to_each_other(tmp_path, monkeypatch):
-    monkeypatch.setattr(audit_page, "_MOST_CALLS", 3)
-    records, _ = write_run(tmp_path / "r.jsonl", 8)
-    found = verify_file(tmp_path / "r.jsonl")
-    pages = dict(audit_page.audit_pages(tmp_path / "r.html", "r.jsonl", iter(records), found, Path))
-    assert [file.name for file in pages] == ["r.html", "r-2.html", "r-3.html"]
-    assert [re.findall(r'href="([^"]+)"', page) for page in pages.values()] == [
-        ["r-2.html", "r-3.html"],
-        ["r.html", "r-3.html"],
-        ["r.html", "r-2.html"],
-    ]
-    assert [page.count("Previous hash") for page in pages.values()] == [2, 3, 2]  # the first call has none
-    records, _ = write_run(tmp_path / "s.jsonl", 3)
-    found = verify_file(tmp_path / "s.jsonl")
-    (page,) = dict(audit_page.audit_pages(tmp_path / "r.html", "r", records, found, Path)).values()
-    assert "href" not in page
+    monkeypatch.setattr(run_page, "_MOST", 3)  # and as many that failed
+    write_run(tmp_path / "j.jsonl", 8)  # ten steps, with beginning and end
+    pages = pages_of(tmp_path / "j.jsonl")
+    first, *others, last = names = list(pages)
+    assert (first, *others, last) == ("r.html", *(f"r-{number}.html" for number in range(2, len(names) + 1)))
+    links = [re.findall(r'href="([^"]+)"', page.html) for page in pages.values()]
+    between = [[first, before, after] for before, after in zip(names, names[2:], strict=False)]
+    assert links == [names[1:2], *between, [first, names[-2]]]
+    calls = [step["number"] for page in pages.values() for step in page.calls]
+    assert calls == [str(number + 1) for number in range(8)]
+    write_run(tmp_path / "s.jsonl", 1)
+    (page,) = pages_of(tmp_path / "s.jsonl").values()
+    assert "href" not in page.html
 
 
 def test_a_page_shows_the_pictures_on_record_and_no_others(tmp_path):
     path = write_journal(tmp_path / "r.jsonl", ("a",))
     (tmp_path / "a2.png").write_bytes(b"another picture")
-    find = partial(saved_file, journal=path)
-    pages = audit_page.audit_pages(tmp_path / "r.html", "r", journal_calls(path), verify_file(path), find)
-    ((_, page),) = pages
-    shown = [base64.b64decode(data) for data in re.findall(r"data:image/png;base64,([^\"]+)", page)]
+    (page,) = pages_of(path).values()
+    sources = [source for step in page.steps for source, _ in step.get("pictures", ())]
+    shown = [base64.b64decode(source.partition(",")[2]) for source in sources]
     assert shown == [PICTURE + b"1", PICTURE + b"3"]
+
+
+def test_the_page_of_an_agent_says_what_was_asked_and_by_whom(tmp_path):
+    path = tmp_path / "a.jsonl"
+    what = {"kind": "agent", "model": "m-1", "endpoint": "http://127.0.0.1:9/v1"}
+    with Journal(path, run="r", about="knime-mcp agent", what=what) as journal:
+        journal.note("prompt", {"row": None, "text": "Which chair?", "history": None})
+        turn = {"row": None, "iteration": 1, "text": "I look.", "usage": {"read": 5, "wrote": 2}}
+        journal.note("turn", {**turn, "calls": [{"name": "t", "arguments": {}, "id": "1"}]})
+        journal.note("answer", {"row": None, "text": "The <b>red</b> one.", "ending": "answer"})
+    (page,) = pages_of(path).values()
+    for said in (
+        "Which chair?",
+        "The &lt;b&gt;red&lt;/b&gt; one.",
+        "m-1 at http://127.0.0.1:9/v1",
+        "knime-mcp ",
+    ):
+        assert said in page.html, said
+    assert [step["name"] for step in page.steps] == ["Begin", "Question", "Model", "Answer", "End"]
+
+
+def test_what_is_altered_looks_altered_in_its_place(tmp_path):
+    path = write_journal(tmp_path / "r.jsonl", ("a",))
+    lines = path.read_bytes().splitlines(keepends=True)
+    at = next(n for n, line in enumerate(lines) if b'"call":2' in line)
+    path.write_bytes(b"".join([*lines[:at], b"not a line\n", *lines[at + 1 :]]))
+    (page,) = pages_of(path).values()
+    names = [(step["name"], "altered" in step) for step in page.steps]
+    assert (f"Line {at + 1}", True) in names
+    assert ("Missing", True) in names
+    assert ("Begin", False) in names
 
 
 def swapped(old, new):
@@ -91,11 +124,10 @@ def test_an_altered_call_looks_altered_in_its_row_and_no_other_does(tmp_path, ca
         whole = path.read_bytes()
         tamper(path)
         assert path.read_bytes() != whole or name == "saved file"
-        found = verify_file(path)
-        pages = audit_page.audit_pages(tmp_path / "r.html", "r", journal_calls(path), found, Path)
-        ((_, page),) = pages
-        rows = re.findall(r"<details.*?</details>", page, re.DOTALL)
-        look = ["altered" in row and 'class="badge bad"' in row and "good" not in row for row in rows]
+        (page,) = pages_of(path).values()
+        look = [
+            "altered" in step and step["status"] == "altered" and step["mood"] == "bad" for step in page.calls
+        ]
         wanted = [False, True, True, False] if name == "there twice" else [False, True, False]
         for as_json in (False, True):
             with pytest.raises(typer.Exit):

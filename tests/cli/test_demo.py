@@ -8,6 +8,7 @@ import pytest
 
 from knime_mcp.audit.verdicts import Verdict
 from knime_mcp.audit.verify import verify_file
+from tests.support.pages import RunPage
 from tests.support.processes import gone
 
 
@@ -28,9 +29,10 @@ def test_the_main_job_from_start_to_end(cli, tmp_path):
     with (out / "results.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     assert [row["Status"] for row in rows] == ["ok", "ok", "ok", "tool error", "ok"]
-    page = (out / "audit.html").read_text("utf-8")
-    assert page.count("<details") == 5
-    assert "There is no file &#x27;lost_chapter.txt&#x27;" in page
+    page = RunPage((out / "audit.html").read_text("utf-8"))
+    assert len(page.calls) == 5
+    (error,) = [call["error"] for call in page.calls if "error" in call]
+    assert "There is no file 'lost_chapter.txt'" in error
     assert verify_file(out / "calls.jsonl").verdict is Verdict.UNANCHORED
     (pid,) = re.findall(r"process\s+(\d+)", done.out)
     assert gone(int(pid))

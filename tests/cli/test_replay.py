@@ -15,6 +15,7 @@ from knime_mcp.types.tool import to_json_text
 from tests.audit.calls import FLOW
 from tests.audit.calls import record as a_call
 from tests.support.files import csv_rows, json_lines
+from tests.support.pages import RunPage
 from tests.support.recordings import record_calls
 
 from .conftest import RECORDED
@@ -46,7 +47,8 @@ def test_page_table_and_journal_of_a_replay(cli, record, tmp_path):
     record()
     done = cli("replay", "run.jsonl", "--html", "r.html", "--out", "r.jsonl", "--audit", "again.jsonl")
     assert done.code == 1
-    assert "On record" in (tmp_path / "r.html").read_text("utf-8")
+    page = RunPage((tmp_path / "r.html").read_text("utf-8"))
+    assert [bool(step.get("differences")) for step in page.steps][:2] == [False, True]
     assert [row["Verdict"] for row in json_lines(tmp_path / "r.jsonl")][:2] == ["same", "different"]
     assert cli("audit", "verify", "again.jsonl").code == 4
 

@@ -5,8 +5,10 @@ import pytest
 from knime_mcp.audit.record import CallRecord, CallStatus
 from knime_mcp.runs.call_values import CallOutcome
 from knime_mcp.runs.table_run import RunSummary
-from knime_mcp.tools.caller.calls_report import calls_page
-from knime_mcp.types.tool import MCPTool
+from knime_mcp.tools.caller.calls_report import calls_page, outcome_step
+from knime_mcp.tools.views.run_page import Steps
+from knime_mcp.types.tool import MCPTool, to_json_text
+from tests.support.pages import RunPage
 
 pytestmark = pytest.mark.quick
 
@@ -26,36 +28,34 @@ def test_what_a_tool_says_hides_nothing_in_the_warning():
     summary = RunSummary(total=1)
     record = CallRecord(run="r", status=CallStatus.TOOL_ERROR, error="no \u202e\x00 way")
     summary.add(CallOutcome(record=record, tool=None))
-    assert r"The call failed: no \u{202e}\u{0000} way" in calls_page(summary)
+    assert r"The call failed: no \u{202e}\u{0000} way" in calls_page(summary, Steps())
+
+
+def page_of(tools):
+    """The view of a call of each tool."""
+    summary, steps = RunSummary(total=len(tools)), Steps()
+    for tool in tools:
+        record = CallRecord(run="r", status=CallStatus.OK, tool=to_json_text(tool), tool_name=tool.name)
+        outcome = CallOutcome(record=record, tool=tool)
+        summary.add(outcome)
+        steps.add(outcome_step(outcome))
+    return RunPage(calls_page(summary, steps))
 
 
 def test_a_cell_that_cannot_be_read_whole_does_not_lose_the_calls_that_were_made():
     cell = ("t", None, "{x", "{<y>", "http://127.0.0.1:9/mcp", None)
-    tool = MCPTool.from_cell(*cell)
-    summary = RunSummary(total=1)
-    summary.add(CallOutcome(record=CallRecord(run="r", status=CallStatus.OK), tool=tool))
-    page = calls_page(summary)
-    assert "{x" in page
-    assert "{&lt;y&gt;" in page
+    page = page_of([MCPTool.from_cell(*cell)])
+    assert [step["name"] for step in page.steps] == ["t"]
+    assert page.tools["0"]["schema"] == "{x"
+    assert page.tools["0"]["output"] == "{<y>"
 
 
 def test_many_tools_with_huge_schemas_make_no_huge_page():
-    summary = RunSummary(total=23)
-    for i in range(23):
-        tool = MCPTool(f"t{i}", "", {"description": "x" * 1_000_000}, "http://127.0.0.1:9/mcp", f"t{i}")
-        summary.add(CallOutcome(record=CallRecord(run="r", status=CallStatus.OK), tool=tool))
-    page = calls_page(summary)
-    assert len(page) < 4_100_000
-    assert page.count("1,000,018 characters in all") == 20
-    assert "… and 3 more tools, in the table" in page
-
-
-def test_row_and_tool_stand_apart_whatever_their_direction():
-    tool = MCPTool("\u05d7\u05d9", "", {}, "http://127.0.0.1:9/mcp", "t")
-    record = CallRecord(run="r", status=CallStatus.OK, input_row="\u05e9\u05d5 1", tool_name=tool.name)
-    summary = RunSummary(total=1)
-    summary.add(CallOutcome(record=record, tool=tool))
-    page = calls_page(summary)
-    assert f"<summary><b>\u05e9\u05d5 1</b> <span>{tool.name}</span> " in page
-    assert f"<summary><b>{tool.name}</b> " in page
-    assert "b, span, .text, .note, td, dd { unicode-bidi: plaintext; }" in page
+    page = page_of(
+        [
+            MCPTool(f"t{i}", "", {"description": "x" * 1_000_000}, "http://127.0.0.1:9/mcp", f"t{i}")
+            for i in range(23)
+        ]
+    )
+    assert len(page.text) < 1_000_000
+    assert page.text.count("1,000,018 characters in all") == 23

@@ -1,7 +1,4 @@
-"""What the Caller says of its calls: the table *Results*, written piece by piece, and the view.
-
-The view shows the called tools with their schemas, and the outcomes of the calls.
-"""
+"""What the Caller says of its calls: the table *Results*, written piece by piece, and the view."""
 
 from __future__ import annotations
 
@@ -9,17 +6,13 @@ import importlib
 import json
 import re
 import sys
-from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, assert_never
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-from ...audit.record import CallStatus
 from ...client.protocol.media_types import media_type
 from ...client.protocol.messages import as_object
 from ...runs.argument_sources import LARGE, RESULT_COLUMNS, cells_are_shared, rows_per_piece
-from ...runs.result_records import records_of
 from ...types.columns import (
     ROW_ID,
     ColumnForm,
@@ -31,31 +24,14 @@ from ...types.columns import (
     knime_type,
     write_tools,
 )
-from ...types.errors import ResultTooLarge, SettingInvalid, ToolFormatError
+from ...types.errors import ResultTooLarge, SettingInvalid
 from ...types.texts import (
     canonical_json,
-    counted,
-    shortened,
     visible,
     without_surrogates,
 )
-from ...types.tool import MCPTool, WorkflowTool
-from ..views.html import (
-    Html,
-    badge,
-    data_image,
-    details,
-    element,
-    heading,
-    join,
-    json_block,
-    note,
-    page,
-    paragraph,
-    properties,
-    status_badge,
-    table,
-)
+from ..views.html import data_url, meaning_of, note, paragraph
+from ..views.run_page import RunStep, Steps, call_step, picture_of, run_page, status_counts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -65,9 +41,7 @@ if TYPE_CHECKING:
     from ...audit.record import CallRecord
     from ...runs.argument_sources import ResultKind
     from ...runs.call_values import CallOutcome
-    from ...runs.result_records import Records
     from ...runs.table_run import RunSummary
-    from ...types.tool import Tool
 
 
 JsonKind = Literal["string", "number", "integer", "boolean", "json"]
@@ -407,156 +381,35 @@ def _whole(column: Any) -> Any:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
-_SHOWN_TOOLS: Final = 20
-_SHOWN_PICTURES: Final = 10
-_SHOWN_LISTS: Final = 3
-_SHOWN_RECORDS: Final = 10
-_SHOWN_COLUMNS: Final = 8
-_LONGEST_CELL: Final = 120
-_LONGEST_PARAGRAPH: Final = 2000
-_LARGEST_PICTURE: Final = 500_000  # bytes, so that the page stays below some megabytes
-
-
-def calls_page(summary: RunSummary) -> str:
+def calls_page(summary: RunSummary, steps: Steps) -> str:
+    """The view: what came of the calls, each with arguments, result and tool."""
     warning = visible(summary.warning() or "")
-    counts = ", ".join(f"{count} {status.value}" for status, count in summary.statuses.most_common())
-    totals = counted(summary.statuses.total(), "call") + (f": {counts}" if counts else "")
-    if summary.resumed:
-        totals += f"; {summary.resumed} of them filled in from the run before"
-    tools = [*summary.tools.values()]
-    more = len(tools) - _SHOWN_TOOLS
-    return page(
+    resumed = f"{summary.resumed} of them filled in from the run before" if summary.resumed else None
+    return run_page(
         "MCP Tool Caller",
-        heading(1, "MCP Tool Caller"),
-        paragraph(totals),
+        steps,
+        status_counts(
+            (status.value, count, meaning_of(status)) for status, count in summary.statuses.most_common()
+        ),
+        paragraph(resumed) if resumed else None,
         note(warning, kind="warning") if warning else None,
-        _calls("Calls without a result", summary.failures, summary.failed),
-        _calls("Calls", summary.successes, summary.statuses[CallStatus.OK]),
-        heading(2, "Tool" if len(tools) == 1 else "Tools") if tools else None,
-        join(map(_tool, tools[:_SHOWN_TOOLS])),
-        paragraph(f"… and {more} more tools, in the table", soft=True) if more > 0 else None,
+        more="in the table",
     )
 
 
-def _tool(tool: Tool) -> Html:  # @ToolTypeDispatch
-    match tool:
-        case MCPTool():
-            kind, server, remote = "MCP tool", tool.route.url, tool.tool_name
-            declared = _output_schema(tool)
-        case WorkflowTool():
-            kind, server, remote, declared = "KNIME workflow", None, tool.name, None
-        case _:
-            assert_never(tool)
-    return details(
-        join((element("b", tool.name), badge(kind)), " "),
-        properties(
-            (
-                ("Type", kind),
-                ("Name", tool.name),
-                ("Name at the server", remote if remote != tool.name else None),
-                ("Description", tool.description),
-                ("Server", server),
-                ("Digest", tool.digest if isinstance(tool, MCPTool) else None),
-            )
-        ),
-        heading(3, "Parameter schema"),
-        json_block(tool.schema_json or "{}"),
-        heading(3, "Output schema") if declared is not None else None,
-        json_block(declared) if declared is not None else None,
-    )
+def outcome_step(outcome: CallOutcome) -> RunStep:
+    """The step of a call for the view, with the picture that it gave."""
+    record = outcome.record
+    pictures = picture_of(_source(record.image), "Image that the tool gave") if record.image else []
+    return call_step(record) | RunStep(pictures=pictures)
 
 
-def _output_schema(tool: MCPTool) -> Any:
-    """The output schema, or its text if that is not JSON, as the calls were made all the same."""
-    try:
-        return tool.output_schema
-    except ToolFormatError:
-        return tool.declared_json
-
-
-def _calls(title: str, records: list[CallRecord], count: int) -> Html:
-    if not records:
-        return Html()
-    more = count - len(records)
-    return join(
-        (
-            heading(2, title),
-            join(
-                _call(record, opened=count == 1, pictured=place < _SHOWN_PICTURES)
-                for place, record in enumerate(records)
-            ),
-            paragraph(f"… and {more} more, in the table", soft=True) if more > 0 else None,
-        )
-    )
-
-
-def _call(record: CallRecord, *, opened: bool, pictured: bool) -> Html:
-    where = record.input_row if record.input_row is not None else "Call"
-    duration = None if record.duration is None else f"{record.duration:.3f} s"
-    summary = join(
-        (
-            element("b", where),
-            element("span", record.tool_name or "no tool"),
-            status_badge(record.status),
-            badge("resumed") if record.resumed_from else None,
-            duration,
-        ),
-        " ",
-    )
-    return details(
-        summary,
-        json_block(record.arguments) if record.arguments is not None else None,
-        note(record.error, kind="bad") if record.error else None,
-        _shown_picture(record.image) if pictured and record.image else None,
-        _answer(record),
-        properties((("Files", "\n".join(record.files)), ("Started at", record.started_at))),
-        opened=opened,
-    )
-
-
-def _answer(record: CallRecord) -> Html:
-    """What came back: lists of records as tables above the answer as it came."""
-    structured = None
-    with suppress(ValueError):  # it may be cut
-        structured = json.loads(record.structured_result or "null")
-    found = records_of(structured, record.result or "") if record.ok else []
-    texts = [text for text in (record.result, record.structured_result) if text]
-    answer = join(json_block(text) if _scrolls(text) else paragraph(text) for text in texts)
-    tables = [_shown_records(name, records) for name, records in found[:_SHOWN_LISTS]]
-    return join((*tables, details("The answer as it came", answer))) if tables else answer
-
-
-def _scrolls(text: str) -> bool:
-    return text.startswith(("{", "[{", "[\n", '["')) or len(text) > _LONGEST_PARAGRAPH
-
-
-def _shown_records(name: str, records: Records) -> Html:
-    columns = list(dict.fromkeys(chain.from_iterable(records[:_SHOWN_RECORDS])))
-    shown = columns[:_SHOWN_COLUMNS]
-    rows = [[_shown_value(record.get(key)) for key in shown] for record in records[:_SHOWN_RECORDS]]
-    more = [
-        *([f"{len(records) - len(rows):,} more rows"] if len(records) > len(rows) else []),
-        *([f"{len(columns) - len(shown):,} more columns"] if len(columns) > len(shown) else []),
-    ]
-    return join(
-        (
-            heading(3, name or "Records"),
-            table(shown, rows),
-            paragraph(f"… and {' and '.join(more)}, in Records", soft=True) if more else None,
-        )
-    )
-
-
-def _shown_value(value: Any) -> str | None:
-    if value is None:
-        return None
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return shortened(text, _LONGEST_CELL)
-
-
-def _shown_picture(file: str) -> Html | None:
+def _source(file: str) -> str | None:
     try:
         data = Path(file).read_bytes() if Path(file).stat().st_size <= _LARGEST_PICTURE else None
     except OSError:  # an earlier run's file may be gone
         data = None
-    return data_image(data, media_type(None, data), description="Image that the tool gave") if data else None
+    return data_url(data, media_type(None, data)) if data else None
+
+
+_LARGEST_PICTURE: Final = 500_000  # bytes, so that the page stays below some megabytes

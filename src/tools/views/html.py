@@ -2,15 +2,20 @@
 
 All shown texts come from untrusted servers. Text therefore becomes HTML in one place only: all content that
 is not `Html` is escaped, hidden characters get visible escapes, and the page's Content-Security-Policy
-forbids scripts and requests, so that even a mistake here could not run or fetch anything.
+forbids requests, and every script but the one that came with the page, so that even a mistake here could not
+run or fetch anything.
 """
 
 from __future__ import annotations
 
+import base64
 import contextlib
+import hashlib
 import html
 import json
 import re
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, assert_never
 
 from ...types.texts import beginning, escape, hidden_characters, name_of, visible, without_surrogates
@@ -24,48 +29,6 @@ if TYPE_CHECKING:
 BadgeKind = Literal["neutral", "good", "warning", "bad"]
 _VOID_ELEMENTS: Final = frozenset({"br", "hr", "img", "input", "meta"})
 _LONGEST_JSON: Final = 200_000
-
-_STYLE: Final = """
-:root { color-scheme: light dark;
-  --paper: #fff; --ink: #1d1f21; --soft: #5c6370; --line: #d9dce1; --tint: #f4f5f7;
-  --good: #1a6b35; --good-tint: #e2f3e7; --bad: #a11b1b; --bad-tint: #fbe6e6;
-  --warning: #7a4b00; --warning-tint: #fdf0d5; --link: #0b5cad; }
-@media (prefers-color-scheme: dark) { :root {
-  --paper: #1b1d20; --ink: #e6e7e9; --soft: #a2a8b2; --line: #3a3f47; --tint: #25282d;
-  --good: #86d79f; --good-tint: #163521; --bad: #ff9b9b; --bad-tint: #451b1b;
-  --warning: #f3c46b; --warning-tint: #3d2c0c; --link: #7fb8f5; } }
-* { box-sizing: border-box; }
-body { margin: 0; padding: 16px 20px 40px; background: var(--paper); color: var(--ink);
-  font: 14px/1.5 Roboto, "Segoe UI", system-ui, sans-serif; overflow-wrap: anywhere; }
-h1 { font-size: 20px; margin: 0 0 4px; } h2 { font-size: 16px; margin: 28px 0 8px; }
-h3 { font-size: 14px; margin: 16px 0 4px; } p { margin: 4px 0 8px; }
-b, span, .text, .note, td, dd { unicode-bidi: plaintext; } code { unicode-bidi: isolate; }
-a { color: var(--link); } .soft { color: var(--soft); } .text { white-space: pre-wrap; }
-.scroll { overflow-x: auto; }
-table { border-collapse: collapse; width: 100%; margin: 4px 0 12px; }
-th, td { border-bottom: 1px solid var(--line); padding: 5px 10px 5px 0; text-align: left;
-  vertical-align: top; }
-th { color: var(--soft); font-weight: 500; white-space: nowrap; }
-td { min-width: 6em; white-space: pre-wrap; }
-code, pre { font: 12.5px/1.45 "Roboto Mono", ui-monospace, Menlo, Consolas, monospace; }
-pre { background: var(--tint); border-radius: 4px; padding: 8px 10px; margin: 4px 0 12px; max-height: 30em;
-  overflow: auto; white-space: pre-wrap; }
-details { border: 1px solid var(--line); border-radius: 6px; margin: 6px 0; padding: 0 12px; }
-details[open] { padding-bottom: 8px; } summary { cursor: pointer; padding: 7px 0; }
-dl { display: grid; grid-template-columns: max-content 1fr; gap: 2px 16px; margin: 4px 0 12px; }
-dt { color: var(--soft); } dd { margin: 0; text-align: left; white-space: pre-wrap; }
-img { max-width: 100%; }
-.badge { display: inline-block; border-radius: 9px; padding: 0 8px; font-size: 12px; white-space: nowrap;
-  background: var(--tint); color: var(--soft); }
-.note { border-left: 3px solid var(--line); background: var(--tint); padding: 6px 12px; margin: 8px 0;
-  white-space: pre-wrap; }
-.good { background: var(--good-tint); color: var(--good); }
-.bad { background: var(--bad-tint); color: var(--bad); }
-.warning { background: var(--warning-tint); color: var(--warning); }
-.note.good, .note.bad, .note.warning { border-color: currentColor; }
-.hidden-character { background: var(--bad-tint); color: var(--bad); font: 11px ui-monospace, monospace;
-  border-radius: 3px; padding: 0 2px; }
-"""
 
 
 class Html(str):
@@ -114,21 +77,31 @@ def join(parts: Iterable[Content], separator: Content = "") -> Html:
     return Html(to_html(separator).join(to_html(part) for part in parts))
 
 
-def page(title: str, *body: Content) -> str:
-    """A self-contained page with light and dark colours, without network and scripts."""
+def page(title: str, *body: Content, script: str | None = None) -> str:
+    """A self-contained page with light and dark colours, without network; `script` is a file beside this."""
+    code = file_text(script) if script else ""
+    digest = base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
     # The page shows texts of strangers: if the escaping ever failed,
-    # no script would run and nothing be fetched.
+    # no script of theirs would run and nothing be fetched.
     policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+    policy += f"; script-src 'sha256-{digest}'" if code else ""
     head = join(
         (
             element("meta", charset="utf-8"),
             element("meta", http_equiv="Content-Security-Policy", content=policy),
             element("meta", name="viewport", content="width=device-width, initial-scale=1"),
             element("title", visible(title)),
-            Html(f"<style>{_STYLE}</style>"),
+            Html(f"<style>{file_text('page.css')}</style>"),
         )
     )
-    return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head>\n<body>{join(body)}</body></html>\n'
+    body_text = join((*body, Html(f"<script>{code}</script>") if code else None))
+    return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head>\n<body>{body_text}</body></html>\n'
+
+
+@cache
+def file_text(name: str) -> str:
+    """A stylesheet or script beside this file."""
+    return Path(__file__).with_name(name).read_text(encoding="utf-8")
 
 
 def heading(level: Literal[1, 2, 3], *content: Content) -> Html:
@@ -212,13 +185,19 @@ def properties(pairs: Iterable[tuple[str, Content]]) -> Html:
 
 def data_image(data: bytes, mime_type: str, *, description: str = "") -> Html:
     """An image in the page itself, or its type and size if browsers do not show that type."""
-    import base64
+    source = data_url(data, mime_type)
+    if source is None:
+        return paragraph(f"{mime_type}, {len(data):,} bytes", soft=True)
+    return element("img", src=source, alt=description)
 
+
+def data_url(data: bytes, mime_type: str) -> str | None:
+    """An image as the source of an `img`; None if browsers do not show that type."""
     # Also SVG, which as the source of an `img` runs no scripts:
     # https://www.w3.org/TR/SVG2/conform.html#secure-static-mode
     if not re.fullmatch(r"image/(?:png|jpeg|gif|webp|bmp|svg\+xml)", mime_type):
-        return paragraph(f"{mime_type}, {len(data):,} bytes", soft=True)
-    return element("img", src=f"data:{mime_type};base64,{base64.b64encode(data).decode()}", alt=description)
+        return None
+    return f"data:{mime_type};base64,{base64.b64encode(data).decode()}"
 
 
 def _escaped(text: str) -> Html:

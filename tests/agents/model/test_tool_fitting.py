@@ -155,7 +155,10 @@ def test_words_about_something_else_change_nothing():
     [
         ("registry.ollama.ai/library/gemma:latest does not support tools", "can call tools"),
         ('"auto" tool choice requires --enable-auto-tool-choice to be set', "--enable-auto-tool-choice"),
-        ("Invalid 'tools': array too long. Expected an array with maximum length 128", "Hand out fewer tools"),
+        (
+            "Invalid 'tools': array too long. Expected an array with maximum length 128",
+            "Hand out fewer tools",
+        ),
         ("temperature must be 1", "temperature"),
     ],
 )

@@ -1,7 +1,5 @@
 """The second output of the Caller."""
 
-import json
-
 import pytest
 
 from tests.support.scripted_server import ScriptedServer, modern, rpc, tool
@@ -64,24 +62,3 @@ def test_moments_and_no_records(call, answering):
         result = call(None, server_url=server.url, tool_name="rows")
     assert result.ok, result.failure
     assert result.outputs[1].to_pylist() == []
-
-
-def test_the_view_shows_records_as_tables(call, answering):
-    rows = [{"id": number, "text": "<b>x</b>" * 40, "tags": [1]} for number in range(12)]
-    with answering(json.dumps({"found": rows})) as server:
-        page = call(None, server_url=server.url, tool_name="rows").view_html
-    assert "<h3>found</h3>" in page
-    for text in (
-        "<th",
-        "id</th>",
-        "tags</th>",
-        "[1]",
-        "… and 2 more rows, in Records",
-        "The answer as it came",
-    ):
-        assert text in page
-    assert "<b>x</b>" not in page
-    with answering("hello") as server:
-        assert "The answer as it came" not in call(None, server_url=server.url, tool_name="rows").view_html
-    with answering(json.dumps([{f"key {number}": 1 for number in range(20)}])) as server:
-        assert "… and 12 more columns" in call(None, server_url=server.url, tool_name="rows").view_html

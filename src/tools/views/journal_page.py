@@ -1,0 +1,274 @@
+"""The pages of a file of records, a journal or a table: what was asked, and all that happened."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+from ...audit.calls_table import is_journal, ordered_calls
+from ...audit.journal_lines import journal_lines
+from ...audit.record import CallRecord, CallStatus, blobs_of, moment_of
+from ...audit.signatures import Checkpoint
+from ...audit.verify_journal import is_as_saved, saved_file
+from ...client.protocol.messages import as_list, as_object
+from ...types.texts import beginning, counted
+from .html import data_url, element, join, meaning_of, properties, verdict_note
+from .run_page import RunStep, Steps, call_step, milliseconds, picture_of, run_page, said, status_counts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from ...audit.journal_lines import JournalLine
+    from ...audit.verdicts import Verification
+    from .html import BadgeKind, Html
+
+_LARGEST_PICTURE: Final = 512 << 10
+_CALL: Final = b'"kind":"call"'  # within a text the marks would be escaped
+_STATUS: Final = re.compile(rb'"status":"([a-z ]+)"')
+_ALTERED: Final = "Not as it was written, or not where: somebody else put this here."
+_SILENT: Final = frozenset({"sent", "next", "part"})  # lines of which a page has nothing to tell
+
+
+def journal_pages(file: Path, page_file: Path, verification: Verification) -> Iterator[tuple[Path, str]]:
+    """The pages, self-contained, each with its file: the given one, then ``NAME-2`` and so on.
+
+    The records are those that were verified; of them one page at a time is in memory.
+    """
+    top = _Top.of_journal(file) if is_journal(file) else _Top.of_table(file)
+    number, page, steps = 1, Steps(), _steps(file, verification)
+    for step in steps:
+        if not page.add(step):
+            yield _page(file, page_file, number, top, verification, page, is_last=False)
+            number, page = number + 1, Steps()
+            page.add(step)
+    yield _page(file, page_file, number, top, verification, page, is_last=True)
+
+
+def _page(
+    file: Path,
+    page_file: Path,
+    number: int,
+    top: _Top,
+    verification: Verification,
+    steps: Steps,
+    *,
+    is_last: bool,
+) -> tuple[Path, str]:
+    def name(page: int) -> str:
+        return page_file.name if page == 1 else f"{page_file.stem}-{page}{page_file.suffix}"
+
+    steps.left_out = 0  # what had no room is on the next page
+    ways = [("first", 1), ("before", number - 1)] if number > 1 else []
+    ways += [] if is_last else [("next", number + 1)]
+    links = (element("a", text, href=quote(name(page))) for text, page in ways)
+    pages = element("nav", f"Page {number}: ", join(links, " "), aria_label="Pages") if ways else None
+    return page_file.with_name(name(number)), run_page(
+        file.name, steps, verdict_note(verification), *top.content(verification), pages
+    )
+
+
+@dataclass(slots=True)
+class _Top:
+    """What stands above the steps: what was asked, what came of it, by which model, by whom."""
+
+    starts: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    prompts: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    answers: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    statuses: Counter[str] = field(default_factory=Counter[str])
+
+    @classmethod
+    def of_journal(cls, file: Path) -> _Top:
+        top = cls()
+        kept = {"start": top.starts, "prompt": top.prompts, "answer": top.answers}
+        for line in journal_lines(file):
+            if _CALL in line.data:
+                # Calls are most lines, and parsing them takes most of the time.
+                found = _STATUS.findall(line.data)
+                top.statuses[found[-1].decode() if found else ""] += 1
+                continue
+            entry = _entry(line)
+            lines = kept.get(str(entry.get("kind")))
+            if lines is not None:
+                # Of many prompts only the number is shown.
+                lines.append(entry if not lines else {})
+        return top
+
+    @classmethod
+    def of_table(cls, file: Path) -> _Top:
+        return cls(statuses=Counter(record.status.value for record in ordered_calls(file)))
+
+    def content(self, verification: Verification) -> list[Html | None]:
+        start = self.starts[0] if self.starts else {}
+        what, who = (as_object(start.get(name)) for name in ("what", "who"))
+        kinds: dict[str, BadgeKind] = {status.value: meaning_of(status) for status in CallStatus}
+        counts: list[tuple[str, int, BadgeKind]] = [
+            (word or "?", count, kinds.get(word, "bad")) for word, count in self.statuses.most_common()
+        ]
+        outcomes = ", ".join(f"{run.outcome or 'no end on record'}" for run in verification.runs)
+        many = len(self.prompts) > 1
+        question = None if many or not self.prompts else str(self.prompts[0].get("text") or "")
+        answer = None if many or not self.answers else str(self.answers[0].get("text") or "")
+        facts = (
+            ("What", start.get("about")),
+            ("Questions", f"{len(self.prompts):,}, {len(self.answers):,} answered" if many else None),
+            ("Model", _joined(what, ("model", "endpoint"), " at ")),
+            ("Run by", _joined(who, ("user", "machine", "product"), " · ")),
+            ("Begun", start.get("at")),
+            ("Ended", outcomes if self.starts else None),
+            ("Calls", f"{self.statuses.total():,}"),
+            ("Head", "\n".join(run.anchor for run in verification.runs if run.anchor)),
+        )
+        return [
+            said("Question", question or _text(what.get("question"))),
+            said("Answer", answer),
+            status_counts(counts),
+            properties((name, beginning(str(value), 2000)) for name, value in facts if value),
+        ]
+
+
+def _joined(members: dict[str, Any], names: Sequence[str], separator: str) -> str:
+    return separator.join(str(members[name]) for name in names if members.get(name))
+
+
+def _steps(file: Path, verification: Verification) -> Iterator[RunStep]:
+    if not is_journal(file):
+        for record in ordered_calls(file):
+            yield _call(record, file, is_altered=verification.is_altered(record))
+        return
+    altered, last = frozenset(verification.altered_lines), ("", 0)
+    for line in journal_lines(file):
+        entry = _entry(line)
+        kind, is_altered = entry.get("kind"), line.number in altered or line.torn
+        if kind == "call":
+            try:
+                record = CallRecord.from_json(entry)
+            except ValueError:
+                yield _line(line)
+                continue
+            run, number = last
+            if record.run == run and record.call > number + 1:
+                yield _gap(number + 1, record.call - 1)
+            last = record.run, record.call
+            yield _call(record, file, is_altered=is_altered or verification.is_altered(record))
+        elif not entry:
+            yield _line(line)
+        elif is_altered or kind not in _SILENT:
+            step = _told(str(kind), entry)
+            if is_altered:
+                step |= RunStep(altered=_ALTERED, mood="bad", facts=[("Line", str(line.number))])
+            yield step
+
+
+def _entry(line: JournalLine) -> dict[str, Any]:
+    with suppress(ValueError, RecursionError):
+        return line.entry()
+    return {}
+
+
+def _line(line: JournalLine) -> RunStep:
+    """A line that is none of a journal, as it is."""
+    text = line.data.decode(errors="replace").strip()
+    why = "Its end is missing: the run was stopped while it was written." if line.torn else _ALTERED
+    return RunStep(
+        kind="line", name=f"Line {line.number}", sent=text, altered=why, mood="bad", status="not read"
+    )
+
+
+def _gap(first: int, last: int) -> RunStep:
+    calls = f"Call {first} is" if first == last else f"Calls {first} to {last} are"
+    return RunStep(
+        kind="line", name="Missing", status="missing", altered=f"{calls} missing here.", mood="bad"
+    )
+
+
+def _call(record: CallRecord, file: Path, *, is_altered: bool) -> RunStep:
+    step = call_step(record)
+    if is_altered:
+        # What an altered record says of its end is no end of a call.
+        step |= RunStep(
+            altered=_ALTERED, status="altered", mood="bad", reason=f"It says: {record.status.value}"
+        )
+    if record.files:
+        step["pictures"] = [shown for picture in _pictures(record, file) for shown in picture_of(*picture)]
+    return step
+
+
+def _pictures(record: CallRecord, journal: Path) -> Iterator[tuple[str | None, str]]:
+    with suppress(ValueError, KeyError, TypeError):  # somebody edited the record, which the verdict says
+        for name, blob in zip(record.files, blobs_of(record.content), strict=False):
+            file = saved_file(name, journal) if blob["mime_type"].startswith("image/") else None
+            if file is None or blob["size"] > _LARGEST_PICTURE:
+                continue
+            # A page is not to show a picture that somebody put there later.
+            if is_as_saved(file, blob["sha256"], blob["size"]):
+                yield data_url(file.read_bytes(), blob["mime_type"]), file.name
+
+
+def _told(kind: str, entry: dict[str, Any]) -> RunStep:
+    """The step of a line that is no call."""
+    text = str(entry.get("text") or "")
+    step = RunStep(kind=kind, row=_text(entry.get("row")), start=_start(entry.get("at")))
+    match kind:
+        case "start":
+            what = json.dumps(entry.get("what") or {}, ensure_ascii=False)
+            return {**step, "name": "Begin", "sent": _text(entry.get("about")), "came": what}
+        case "prompt":
+            return {**step, "name": "Question", "sent": text}
+        case "turn":
+            calls = as_list(entry.get("calls"))
+            asks = f"asks for {counted(len(calls), 'call')}" if calls else ""
+            return {**step, "name": "Model", "status": asks, "sent": text, "facts": _usage(entry)}
+        case "answer":
+            ending = str(entry.get("ending", ""))
+            mood = "good" if ending in ("answer", "") else "warning"
+            return {**step, "name": "Answer", "status": ending, "mood": mood, "sent": text}
+        case "read":
+            error = _text(entry.get("error"))
+            status = RunStep(status="failed" if error else "ok", mood="bad" if error else "good", error=error)
+            facts, name = _facts(entry, "server", "digest"), f"Read a {entry.get('what')}"
+            return {**step, **status, "name": name, "sent": _text(entry.get("name")), "facts": facts}
+        case "end":
+            outcome = str(entry.get("outcome"))
+            mood = "good" if outcome == "complete" else "bad"
+            return {
+                **step,
+                "name": "End",
+                "status": outcome,
+                "mood": mood,
+                "sent": _count(entry.get("calls")),
+            }
+        case "checkpoint":
+            note = Checkpoint.parse(entry.get("note"))
+            who = "nobody can read" if note is None else note.signer or "a server for time-stamps"
+            return {**step, "name": "Signed", "sent": f"by {who}", "start": _start(note.at if note else None)}
+        case _:
+            return {**step, "name": kind, "sent": json.dumps(entry, ensure_ascii=False)}
+
+
+def _count(calls: Any) -> str:
+    return counted(calls, "call") if isinstance(calls, int) else ""
+
+
+def _usage(entry: dict[str, Any]) -> list[tuple[str, str]]:
+    usage = as_object(entry.get("usage"))
+    return [("Tokens", f"{usage.get('read')} read, {usage.get('wrote')} written")] if usage else []
+
+
+def _facts(entry: dict[str, Any], *names: str) -> list[tuple[str, str]]:
+    return [(name.capitalize(), str(entry[name])) for name in names if entry.get(name)]
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else str(value)
+
+
+def _start(at: Any) -> float | None:
+    with suppress(ValueError, TypeError):
+        return milliseconds(moment_of(at))
+    return None
