@@ -282,7 +282,7 @@ class MCPAgentChat:
         return prompter
 
     def _history(self, history: Any | None) -> tuple[ConversationLayout, list[ConversationRow]]:
-        from .prompter.conversation_history import of_row, read_conversation
+        from .prompter.conversation_table import of_row, read_conversation
 
         layout = settings.layout_of(self, None if history is None else history.schema)
         return layout, [] if history is None else of_row(read_conversation(history, layout.column), None)

@@ -211,7 +211,7 @@ def answers_layout(node: Any, rows: Any | None) -> AnswersLayout:
 
 def history_column(history: Any | None) -> str | None:
     """The column of the history with the messages, None without one; `SettingInvalid` if it has none."""
-    from .prompter.conversation_history import default_column
+    from .prompter.conversation_table import default_column
 
     if history is None:
         return None

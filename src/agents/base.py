@@ -198,8 +198,8 @@ class MCPAgentPrompter:
             unknown_calls,
         )
         from ..runs.saved_files import BlobStore
-        from .prompter.finished_prompts import FinishedPrompts
         from .prompter.prompt_runs import PromptRuns
+        from .prompter.resuming import FinishedPrompts
 
         layout = settings.layout_of(self, None if history is None else history.schema)
         prompts, tables = self._prompts(layout, history, data)
@@ -296,7 +296,7 @@ class MCPAgentPrompter:
         self, layout: ConversationLayout, history: Any | None, data: list[Any]
     ) -> tuple[list[Prompt], list[Any]]:
         """The prompts, and the tables that are for tools."""
-        from .prompter.conversation_history import of_row, read_conversation
+        from .prompter.conversation_table import of_row, read_conversation
         from .prompter.prompter import Prompt
 
         entries: list[ConversationRow] = []

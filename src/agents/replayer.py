@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import knime.extension as knext
 
+from ..client.limits import Timeouts
 from ..tools.audit_workflow import save_after_run
-from ..tools.node_settings import (
-    connection,
-    shared_parameters,
-)
+from ..tools.node_settings import connection, shared_parameters
 from ..types.errors import Canceled, MCPError
 from . import replayer_settings as settings
 
@@ -75,9 +73,9 @@ class ToolCallReplayer:
     - To prove what an agent did: connect its *Tool calls*, and enter its flow variable `mcp_audit_head` under
       *Expected head hash*.
     - To test a new version of a server: enter it under *Other servers*, and switch on *Call changed tools*.
-    - What differs each time, such as times and ids, goes into *Ignore*; *Call twice* finds it. Lists may have
-      another order (*Unordered lists*), numbers another rounding (*Tolerance*). What rules left out is said
-      with each call and in *Summary*.
+    - What differs each time, such as times and ids, goes into *Ignore*; *Call twice* finds it. It also
+      learns that lists have another order and numbers another rounding (*Rules*). What rules left out is
+      said with each call and in *Summary*.
 
     **Secrets**
 
@@ -87,47 +85,29 @@ class ToolCallReplayer:
     """
 
     servers = settings.servers
-    credential_mapping = settings.credential_mapping
 
     also_call = settings.also_call
     call_changed = settings.call_changed
-    tool_column = shared_parameters.tool_column(
-        0,
-        "Which column holds the tools. `<auto>` takes the one that there is. A table that has lost it, as CSV"
-        " files do, is replayed from *Tool name*, *Server*, *Arguments* and *Digest*.",
-    )
     tool_mapping = settings.tool_mapping
 
     secrets = settings.secrets
 
-    rows = settings.rows
-    concurrency = settings.concurrency
-
-    stop_at_first_difference = settings.stop_at_first_difference
-
     ignore = settings.ignore
-    unordered = settings.unordered
-    tolerance = settings.tolerance
     twice = settings.twice
     rules = settings.rules
 
-    secret_arguments = settings.secret_arguments
     expected_head = settings.expected_head
-    force_altered = settings.force_altered
     save_audit_workflow_to = shared_parameters.save_audit_workflow_to()
 
-    dry_run = settings.dry_run
-    connect_timeout = shared_parameters.connect_timeout()
+    connect_timeout = Timeouts().connect
     idle_timeout = shared_parameters.idle_timeout()
     total_timeout = shared_parameters.total_timeout()
 
     shared_parameters.headings(
         Tools=[also_call],
-        Rows=[rows],
-        Errors=[stop_at_first_difference],
         Comparison=[ignore],
-        Audit=[secret_arguments],
-        Advanced=[dry_run],
+        Audit=[expected_head],
+        Advanced=[idle_timeout],
     )
 
     def configure(self, ctx: Any, calls: Any, credential: Any) -> Any:  # noqa: ARG002
@@ -151,16 +131,11 @@ class ToolCallReplayer:
         from ..tools.views.replay_page import replay_page, replay_step
         from ..tools.views.run_page import Steps
 
-        recording = settings.recording_of_input(calls, self.tool_column, self.expected_head)
+        recording = settings.recording_of_input(calls, self.expected_head)
         count = len(recording.calls)
         output = knext.BatchOutputTable.create(row_ids="keep")
         folder = data_area(ctx)
-        with Sessions(
-            ctx,
-            credential,
-            connection.timeouts_from_settings(self),
-            secret_arguments=self.secret_arguments,
-        ) as sessions:
+        with Sessions(ctx, credential, connection.timeouts_from_settings(self)) as sessions:
             options = settings.options_of(self, settings.passwords(ctx, self.secrets))
             # In KNIME's thread, before calls run in other threads.
             sessions.know(*routes_of(recording.calls, options))

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import knime.extension as knext
 
-from ..tools.node_settings import shared_parameters
 from ..tools.node_settings.connection import find_credential
 from ..types.errors import InputInvalid, SettingInvalid
 
@@ -16,8 +15,6 @@ if TYPE_CHECKING:
     from ..runs.replay_decision import ReplayOptions
     from ..runs.replay_rules import ReplayRules
     from ..runs.replaying import Recording
-
-_MOST_CONCURRENT: Final = 64
 
 
 @knext.parameter_group(label="Server")
@@ -31,8 +28,8 @@ class ServerPair:
     )
     new = knext.StringParameter(
         "Call instead",
-        "URL of the server to call. A credential follows only to the same origin; for another one write"
-        " `https://host/mcp#credential=name`.",
+        "URL of the server to call. A credential follows only to the same origin; for another one, or another"
+        " credential, write `https://host/mcp#credential=name`.",
         default_value="",
     )
 
@@ -43,18 +40,6 @@ class ToolPair:
 
     recorded = knext.StringParameter("On record", "Name of the tool in the table.", default_value="")
     new = knext.StringParameter("Now", "Name under which the server knows it now.", default_value="")
-
-
-@knext.parameter_group(label="Credential")
-class CredentialPair:
-    """A credential and the one to use instead."""
-
-    recorded = knext.StringParameter(
-        "On record", "Name of the credential that the tools name.", default_value=""
-    )
-    new = knext.StringParameter(
-        "Use instead", "Name of the credential to send instead; empty sends none.", default_value=""
-    )
 
 
 @knext.parameter_group(label="Secret")
@@ -80,13 +65,6 @@ also_call = knext.MultilineStringParameter(
     number_of_lines=3,
 )
 
-rows = knext.StringParameter(
-    "Only these calls",
-    "Numbers of calls as in the column *Call*, ranges, or RowIDs as in *Input row*, separated by commas:"
-    " `3, 7-12, Row5`. Empty replays all of them.",
-    default_value="",
-)
-
 servers = knext.ParameterArray(
     label="Other servers",
     description="Servers to call instead of those on record, for instance a test system.",
@@ -105,25 +83,6 @@ ignore = knext.MultilineStringParameter(
     number_of_lines=3,
 )
 
-unordered = knext.MultilineStringParameter(
-    "Unordered lists",
-    "JSON pointers to lists that may have another order, one per line, as in the column *Patch*:"
-    " `/structured_result/items`, or `/items` for the list of the result. Of a text, its lines: `/result`.",
-    default_value="",
-    number_of_lines=2,
-    is_advanced=True,
-)
-
-tolerance = knext.DoubleParameter(
-    "Tolerance",
-    "Numbers may differ by this part of the larger one: with `1e-9`, 0.1 + 0.2 is 0.3. Of two integers each"
-    " digit counts. 0 compares exactly.",
-    default_value=0.0,
-    min_value=0.0,
-    max_value=0.5,
-    is_advanced=True,
-)
-
 twice = knext.BoolParameter(
     "Call twice",
     "Makes each read-only call twice, a moment apart. What differs between the two differs by itself, and may"
@@ -135,32 +94,11 @@ twice = knext.BoolParameter(
 
 rules = knext.MultilineStringParameter(
     "Rules",
-    "Further rules as JSON: the content of a file of `knime-mcp replay --write-rules`, or the flow variable"
-    " `mcp_replay_rules` of another Replayer.",
+    "Further rules as JSON, also about lists in another order and numbers with another rounding: the content"
+    " of a file of `knime-mcp replay --write-rules`, or the flow variable `mcp_replay_rules` of another"
+    " Replayer.",
     default_value="",
     number_of_lines=3,
-    is_advanced=True,
-)
-
-stop_at_first_difference = knext.BoolParameter(
-    "Stop at the first difference",
-    "Makes one call at a time and none after the first that is not the same. The others are *skipped*.",
-    default_value=False,
-    is_advanced=True,
-)
-
-dry_run = knext.BoolParameter(
-    "Dry run",
-    "Calls no tool at all. Servers are asked for their present tools, and the arguments are checked.",
-    default_value=False,
-    is_advanced=True,
-)
-
-force_altered = knext.BoolParameter(
-    "Replay altered records",
-    "Records that are not as they were written may hold other calls than those that were made, so nothing of"
-    " them is called. Switch this on if you know what was changed.",
-    default_value=False,
     is_advanced=True,
 )
 
@@ -183,16 +121,6 @@ tool_mapping = knext.ParameterArray(
     is_advanced=True,
 )
 
-credential_mapping = knext.ParameterArray(
-    label="Other credentials",
-    description="Credentials to use instead of those that the tools name.",
-    parameters=CredentialPair(),
-    layout_direction=knext.LayoutDirection.HORIZONTAL,
-    button_text="Add credential",
-    array_title="Credential",
-    is_advanced=True,
-)
-
 secrets = knext.ParameterArray(
     label="Secret arguments",
     description="Secrets are not on record: a mark with twelve digits stands in their place, and the call"
@@ -204,22 +132,11 @@ secrets = knext.ParameterArray(
     is_advanced=True,
 )
 
-secret_arguments = shared_parameters.secret_arguments()
-
 expected_head = knext.StringParameter(
     "Expected head hash",
     "The flow variable `mcp_audit_head` of the run on record. With it the *Summary* also tells whether"
     " calls are missing at the end of the table.",
     default_value="",
-    is_advanced=True,
-)
-
-concurrency = knext.IntParameter(
-    "Calls at a time",
-    "How many read-only calls may be on their way at once. All other calls wait for those before them.",
-    default_value=4,
-    min_value=1,
-    max_value=_MOST_CONCURRENT,
     is_advanced=True,
 )
 
@@ -232,7 +149,7 @@ def check(node: Any, schema: Any) -> None:
     if missing:
         raise SettingInvalid(
             f"The table has no column {' and no column '.join(missing)}: it holds no calls",
-            setting="tool_column",
+            setting="also_call",
             fix="Connect the Tool calls output of an agent, the Results of an MCP Tool Caller, or a file with"
             " one of them",
         )
@@ -247,7 +164,7 @@ def nothing_to_compare(schema: Any) -> str | None:
 
 def options_of(node: Any, passwords: dict[str, str]) -> ReplayOptions:
     """Reads the settings; `passwords` are those of the credentials that ``secrets`` names, by name."""
-    from ..runs.replay_decision import ReplayOptions, RowSelection, pairs
+    from ..runs.replay_decision import ReplayOptions, pairs
     from ..types.routing import ServerRoute
 
     servers = pairs(((pair.recorded, pair.new) for pair in node.servers), "servers")
@@ -258,41 +175,33 @@ def options_of(node: Any, passwords: dict[str, str]) -> ReplayOptions:
     return ReplayOptions(
         also_call=tuple(filter(None, (line.strip() for line in node.also_call.splitlines()))),
         call_changed=node.call_changed,
-        dry_run=node.dry_run,
-        force_altered=node.force_altered,
-        rows=RowSelection.parse(node.rows),
         servers=servers,
         tools=pairs(((pair.recorded, pair.new) for pair in node.tool_mapping), "tool_mapping"),
-        credentials=pairs(
-            ((pair.recorded, pair.new) for pair in node.credential_mapping), "credential_mapping"
-        ),
         # In `configure` there are none yet.
         secrets={digest: passwords[name] for digest, name in marks.items() if name in passwords},
-        stop_at_first_difference=node.stop_at_first_difference,
         rules=_rules(node),
         twice=node.twice,
-        concurrency=node.concurrency,
     )
 
 
 def _rules(node: Any) -> ReplayRules:
     from ..runs.replay_rules import ReplayRules
 
-    own = ReplayRules.parse(node.ignore.splitlines(), node.unordered.splitlines(), node.tolerance)
+    own = ReplayRules.parse(node.ignore.splitlines())
     return own.and_(
         ReplayRules.of_json(node.rules, "The setting 'Rules'").rules if node.rules.strip() else ()
     )
 
 
-def recording_of_input(calls: Any, tool_column: str, head: str) -> Recording:
+def recording_of_input(calls: Any, head: str) -> Recording:
     """Reads the node's input; `head` is the expected head hash, or empty. `InputInvalid` for no records."""
     from ..audit.table_formats import TableError
     from ..runs.replaying import recording_of
     from ..types.columns import read_tools, tool_column_names
 
     schema = calls.schema
-    names = tool_column_names(schema, tool_column)
-    tools = read_tools(calls, tool_column) if names else None
+    names = tool_column_names(schema)
+    tools = read_tools(calls) if names else None
     # KNIME's own Python cannot read a missing tool cell as a value.
     others = [column.name for column in schema if column.name not in names]
     arrow = calls[others].get().to_pyarrow()

@@ -13,9 +13,9 @@ from ..agents.chat.offered_prompts import filled_in, offered_prompts
 from ..agents.message_content import calls_of, shown_text
 from ..agents.model.chat_model import ChatModelSettings, create_model, model_route, more_fields
 from ..agents.prompter.conversation_table import ConversationLayout, ConversationRow, MessageForm
-from ..agents.prompter.finished_prompts import FinishedPrompts
 from ..agents.prompter.prompt_runs import PromptRuns
 from ..agents.prompter.prompter import Prompt, Prompter
+from ..agents.prompter.resuming import FinishedPrompts
 from ..agents.toolbox.call_rules import CallLimits, CallRules
 from ..agents.toolbox.tool_executor import TOOL_TOKENS, ToolOptions
 from ..agents.toolbox.toolset import Toolset
@@ -141,7 +141,7 @@ class AgentRun:
         """The conversation that the settings name."""
         if self._settings.history is None:
             return []
-        from ..agents.prompter.conversation_history import message_of
+        from ..agents.prompter.conversation_table import message_of
 
         file = self._settings.history
         try:

@@ -221,8 +221,7 @@ def _altered(verification: Verification) -> MCPError:
     found = next(f.text for f in verification.findings if f.verdict is Verdict.ALTERED)
     return MCPError(
         f"The records are altered, so nothing was called: {found.rstrip('.')}",
-        fix="Restore them; or, if you know what was changed: --force-altered, in the node 'Replay altered"
-        " records'",
+        fix="Restore them; or, if you know what was changed, use knime-mcp replay --force-altered",
     )
 
 

@@ -105,7 +105,7 @@ def test_a_prompt_that_changed_is_noticed(prompt):
 
 
 def test_messages_are_the_history_of_an_agent(host, prompt):
-    from knime_mcp.agents.prompter.conversation_history import conversation_columns, read_conversation
+    from knime_mcp.agents.prompter.conversation_table import conversation_columns, read_conversation
 
     result = prompt(arguments={"who": "Ada", "tone": "kindly"})
     table = result.outputs[0].as_input()

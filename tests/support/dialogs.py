@@ -38,7 +38,6 @@ _CHOSEN = {
 _FILLED = {
     "arguments": [{"name": "a", "value": "1"}, {"name": "b", "value": "2"}],
     "servers": [{"recorded": "https://old.example/mcp", "new": "https://new.example/mcp"}],
-    "credential_mapping": [{"recorded": "old", "new": "new"}],
     "tool_mapping": [{"recorded": "old", "new": "new"}],
     "secrets": [{"digest": "0123456789ab", "credential": "new"}],
 }

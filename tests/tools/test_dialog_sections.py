@@ -10,7 +10,6 @@ from tests.support.dialogs import GONE, NODES, drawn, missing, saved_in, states
 ORDER = [
     {"Connection", "Other servers"},
     {"Prompt"},
-    {"Other credentials"},
     {"Model"},
     {"Tool", "Tools", "Resources"},
     {"Renamed tools"},
@@ -29,7 +28,6 @@ BELONGS = {
     "Connection": "server_url server_url_column credentials credentials_column send_credentials_as"
     " header_name issuer scope extra_headers transport base_url check_connection",
     "Other servers": "servers",
-    "Other credentials": "credential_mapping",
     "Model": "model model_name set_temperature temperature token_limit_as token_limit top_p reasoning_effort"
     " request_fields",
     "Resources": "uri uri_column if_changed",
@@ -39,14 +37,14 @@ BELONGS = {
     "Renamed tools": "tool_mapping",
     "Arguments": "arguments arguments_json arguments_column omit_empty",
     "Secret arguments": "secrets",
-    "Rows": "rows tool_per_row_column concurrency prompt_concurrency",
+    "Rows": "tool_per_row_column concurrency prompt_concurrency",
     "Limits": "recursion_limit recursion_limit_handling call_limit token_budget time_limit",
-    "Errors": "on_error on_failure resume repeat_unknown stop_at_first_difference",
+    "Errors": "on_error on_failure resume repeat_unknown",
     "Output": "json_cells expand_structured column_form for_agents asks_back"
     " save_components_to reexecution_trigger",
-    "Comparison": "ignore unordered tolerance twice rules",
-    "Audit": "secret_arguments save_audit_workflow_to expected_head force_altered",
-    "Advanced": "connect_timeout idle_timeout total_timeout timeout dry_run",
+    "Comparison": "ignore twice rules",
+    "Audit": "secret_arguments save_audit_workflow_to expected_head",
+    "Advanced": "connect_timeout idle_timeout total_timeout timeout",
 }
 
 

@@ -25,9 +25,8 @@ if TYPE_CHECKING:
     from ...audit.record import CallRecord
     from ..agent_events import AgentEvent
     from .conversation_table import ConversationRow
-    from .finished_prompts import FinishedPrompts
-    from .kept_turns import KeptTurns
     from .prompter import Answered, Prompt, Prompter
+    from .resuming import FinishedPrompts, KeptTurns
 
 
 _log = logging.getLogger(__name__)

@@ -23,8 +23,7 @@ from ..person_clock import without_clocks
 from ..timeline import PromptTimeline
 from ..toolbox.data_registry import DataRegistry, next_ids
 from ..toolbox.tool_executor import ToolExecutor, ToolOptions
-from .conversation_history import renamed
-from .conversation_table import ConversationRow, Outcome
+from .conversation_table import ConversationRow, Outcome, renamed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -41,8 +40,8 @@ if TYPE_CHECKING:
     from ..model.agent_model import AgentModel
     from ..toolbox.linked_resources import Links
     from ..toolbox.toolset import Toolset
-    from .kept_turns import KeptTurns
     from .prompt_runs import HostThread
+    from .resuming import KeptTurns
 
 T = TypeVar("T", bound="BaseMessage")
 ERROR_ENDING: Final = "error"

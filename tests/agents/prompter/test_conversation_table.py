@@ -9,18 +9,16 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from PIL import Image
 
-from knime_mcp.agents.prompter.conversation_history import (
-    conversation_columns,
-    default_column,
-    of_row,
-    read_conversation,
-    renamed,
-)
 from knime_mcp.agents.prompter.conversation_table import (
     ConversationLayout,
     ConversationRow,
     MessageForm,
+    conversation_columns,
+    default_column,
     message_form,
+    of_row,
+    read_conversation,
+    renamed,
 )
 from knime_mcp.types.errors import MCPError, SettingInvalid
 

@@ -162,7 +162,7 @@ def test_configure_loads_neither_langchain_nor_an_http_client():
     """The dialog of a node, and opening a workflow, wait for it."""
     program = (
         "import sys; from tests.support.knime_host import use_standin; use_standin()\n"
-        "import knime_mcp.agents.agent_settings, knime_mcp.agents.prompter.conversation_history\n"
+        "import knime_mcp.agents.agent_settings, knime_mcp.agents.prompter.conversation_table\n"
         "print([name for name in ('langchain_core', 'httpx', 'openai') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
