@@ -191,10 +191,18 @@ class Guard:
             channel.close()
 
     def persist(self, send: Callable[[], Fetched]) -> Fetched:
-        """Sends again while the server is in trouble, within the clocks and a few attempts."""
+        """Sends again while the server is away or in trouble, within the clocks and a few attempts."""
         wait = Wait(self._timeouts, is_canceled=self.is_canceled)
         for attempt in range(1, _ATTEMPTS):
-            reply = send()
+            try:
+                reply = send()
+            except ConnectError as error:
+                # Once, and only if nothing was sent: a token that was may be used up.
+                pause = backoff(attempt)
+                if attempt > 1 or error.phase not in {"dns", "tcp"} or not wait.allows(pause):
+                    raise
+                wait.sleep(pause)
+                continue
             pause = backoff(attempt, reply.retry_after)
             if not reply.is_outage or not wait.allows(pause):
                 return reply

@@ -11,8 +11,10 @@ import uuid
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, Final, Literal, Protocol, cast
 
+from ...system import user_folder
 from ...types.errors import SettingInvalid
 from ...types.texts import canonical_json
 
@@ -180,6 +182,10 @@ class KeyringStore:
     @property
     def identity(self) -> str:
         return f"keyring {SERVICE}"
+
+    def lock_file(self, key: str) -> Path:
+        """The file that a process holds while it refreshes the login, which other processes have, too."""
+        return user_folder("cache") / "knime-mcp" / f"login-{_digest(key)}.lock"
 
     def load(self, key: str) -> str | None:
         with self._lock:

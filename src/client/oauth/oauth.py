@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Final
 
+from ...system import try_to_lock
 from ...types.errors import AuthError, ConnectError, ProtocolError, SettingInvalid, TimedOut
 from ...types.texts import origin_and_path
 from ..clock import IsCanceled, Wait
@@ -52,6 +53,7 @@ _WINDOW_SECONDS: Final = 600.0
 _LONGEST_LOGIN: Final = Timeouts(idle=900, total=900)
 _PAUSE_AFTER_FAILURE: Final = 30.0  # between attempts to renew a token that still holds
 _MOST_SECRETS: Final = 64
+_LOCK_SECONDS: Final = 0.05  # between looks whether another process has refreshed the login
 _REFUSAL_SECONDS: Final = 5.0  # for which a refusal is told again, so that a batch does not ask per row
 
 
@@ -290,6 +292,15 @@ class OAuth:
         return True
 
     def _refresh(self, login: Login, discovered: Discovered, *, is_patient: bool = True) -> Login:
+        # RFC 9700 §4.14.2: a server that sees a refresh token twice may end the login of both who sent it.
+        with self._only_process():
+            other = self._load()
+            if other is not None and other.tokens.access_token != login.tokens.access_token:
+                self._login = other
+                return other
+            return self._refreshed(login, discovered, is_patient=is_patient)
+
+    def _refreshed(self, login: Login, discovered: Discovered, *, is_patient: bool) -> Login:
         fields = {
             "grant_type": "refresh_token",
             "refresh_token": login.tokens.refresh_token,
@@ -421,6 +432,25 @@ class OAuth:
         """Returns whether the request of this thread was canceled."""
         is_canceled = self._thread_state.is_canceled
         return is_canceled is not None and is_canceled()
+
+    @contextmanager
+    def _only_process(self) -> Generator[None, None, None]:
+        """A context in which no other process refreshes the login, if others have it."""
+        if not isinstance(self._store, KeyringStore):
+            yield
+            return
+        path = self._store.lock_file(self._key)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            file = path.open("ab")
+        except OSError:  # without a place for the file, who is second takes the login of the first
+            yield
+            return
+        wait = Wait(GUARD_TIMEOUTS, is_canceled=self._is_canceled)
+        with file:
+            while not try_to_lock(file):
+                wait.sleep(_LOCK_SECONDS)
+            yield
 
     @contextmanager
     def _exclusive(self) -> Generator[None, None, None]:

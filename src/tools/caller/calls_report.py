@@ -56,6 +56,7 @@ _JSON_KINDS: Final[dict[str, JsonKind]] = {
     "json": "json",
 }
 _ENTRY: Final = re.compile(r"[,;\n]")
+_COMPACT: Final = ("result", "status", "error")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,16 +79,21 @@ class ResultsLayout:
     form: ColumnForm  # in which tools are written
     images: bool  # whether there is an *Image* column
     structured: tuple[StructuredColumn, ...]
+    compact: bool = False  # whether there are only the columns that say what came of the call, as in `batch`
 
     @property
     def own(self) -> tuple[tuple[str, str, ResultKind], ...]:
         """Name, record attribute and kind of each column about the outcome of a call."""
+        if self.compact:
+            by_attribute = {column[1]: column for column in RESULT_COLUMNS}
+            return tuple(by_attribute[attribute] for attribute in _COMPACT)
         return tuple(column for column in RESULT_COLUMNS if self.images or column[2] != "image")
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names of all columns about the call."""
-        return (column_name(self.form), *(name for name, *_ in self.own))
+        own = tuple(name for name, *_ in self.own)
+        return own if self.compact else (column_name(self.form), *own)
 
     def schema(self, parameters: Any | None) -> Any:
         """The `knext.Schema` that ``configure`` returns, given the parameter table's schema or None."""
@@ -114,6 +120,7 @@ def plan_results(
     form: ColumnForm,
     images: bool,
     expand: str = "",
+    compact: bool = False,
 ) -> ResultsLayout:
     """Decides on the columns, whose names are all different.
 
@@ -121,7 +128,7 @@ def plan_results(
     ``expand`` is the setting ``expand_structured``: property names separated by commas, semicolons or line
     breaks, with the type after a colon if it is not text: ``city, temperature: number``.
     """
-    bare = ResultsLayout((), form, images, ())
+    bare = ResultsLayout((), form, images, (), compact)
     # KNIME's Python side takes two columns of one name in silence, and its Java side fails.
     taken = {ROW_ID, *bare.names}
     names = list(input_columns)
@@ -136,7 +143,7 @@ def plan_results(
         shown = key if key not in taken else _free_name(f"{key} (result)", taken)
         taken.add(shown)
         structured.append(StructuredColumn(key, kind, shown))
-    return ResultsLayout(tuple(inputs), form, images, tuple(structured))
+    return ResultsLayout(tuple(inputs), form, images, tuple(structured), compact)
 
 
 def _kinds_by_property(expand: str) -> dict[str, JsonKind]:
@@ -287,9 +294,10 @@ class ResultsWriter:
             raise _too_large(outcomes, size)
         form, records = self.layout.form, [outcome.record for outcome in outcomes]
         columns = self._inputs(len(outcomes))
-        columns[column_name(form)] = write_tools(
-            cells_without_gaps((outcome.tool for outcome in outcomes), form), form
-        )
+        if not self.layout.compact:
+            columns[column_name(form)] = write_tools(
+                cells_without_gaps((outcome.tool for outcome in outcomes), form), form
+            )
         for name, attribute, kind in self.layout.own:
             columns[name] = _array([_value(record, attribute) for record in records], kind)
         texts = [record.structured_result for record in records] if self.layout.structured else []

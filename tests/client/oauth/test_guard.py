@@ -214,3 +214,13 @@ def test_nothing_but_what_was_asked_is_sent(origin):
     fetch(guard, f"{origin.url}/a")
     fetch(guard, f"{origin.url}/b")
     assert all("cookie" not in seen.headers and "authorization" not in seen.headers for seen in origin.seen)
+
+
+def test_what_was_not_sent_as_nobody_listened_is_sent_again_once(origin):
+    guard, away = Guard("http://127.0.0.1:1/mcp"), "http://127.0.0.1:1/x"
+    tried = iter([away, origin.url + "/x"])
+    assert guard.persist(lambda: fetch(guard, next(tried))).status == 200
+    tried = iter([away, away, origin.url + "/x"])
+    with pytest.raises(ConnectError):
+        guard.persist(lambda: fetch(guard, next(tried)))
+    assert next(tried) == origin.url + "/x"

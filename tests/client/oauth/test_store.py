@@ -1,10 +1,14 @@
 """Where logins are kept."""
 
+import dataclasses
+import threading
+
 import keyring
 import pytest
 from keyring.backend import KeyringBackend
 from keyring.errors import KeyringLocked, PasswordDeleteError
 
+from knime_mcp.client.oauth import oauth as oauth_module
 from knime_mcp.client.oauth.logins import (
     KeyringStore,
     Login,
@@ -16,7 +20,11 @@ from knime_mcp.client.oauth.logins import (
     login_from_text,
     login_to_text,
 )
+from knime_mcp.client.oauth.oauth import login_key
+from knime_mcp.system import try_to_lock
 from knime_mcp.types.errors import SettingInvalid
+from tests.client.oauth.test_renewal import logged_in
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.quick
 
@@ -125,3 +133,32 @@ def test_a_login_comes_back_and_shows_no_secret():
 def test_what_is_no_login_is_none(text):
     assert login_from_text(text) is None
     assert client_from_text(text) is None
+
+
+def test_two_processes_do_not_refresh_one_login(small, world, person, tmp_path, monkeypatch):
+    """A file is held by who refreshes; who comes second takes the login of the first."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    waited = threading.Event()
+
+    def noted(file):
+        locked = try_to_lock(file)
+        if not locked:
+            waited.set()
+        return locked
+
+    monkeypatch.setattr(oauth_module, "try_to_lock", noted)
+    store, key = KeyringStore(), login_key(world.url)
+    mine = logged_in(world, person, store)
+    world.expire_all()
+    path = store.lock_file(key)
+    path.parent.mkdir(parents=True)
+    thread = threading.Thread(target=lambda: (mine.headers(), mine.challenged(401, None)))
+    with path.open("ab") as file:
+        assert try_to_lock(file)
+        thread.start()
+        until(waited.is_set)
+        tokens = dataclasses.replace(mine.login.tokens, access_token="of-the-other")
+        store.save(key, login_to_text(dataclasses.replace(mine.login, tokens=tokens)))
+    thread.join(30)
+    assert mine.headers() == {"Authorization": "Bearer of-the-other"}
+    assert world.auth.grants == ["authorization_code"]
