@@ -47,6 +47,8 @@ class Verdict(StrEnum):
     """Columns that are needed to compute hashes are missing, or a newer version wrote it."""
     ALTERED = "altered"
     """A record was changed, or does not belong there."""
+    NO_JOURNAL = "no journal"
+    """No line is one of a journal: another file was given, or it was written over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +111,11 @@ class Verification:
         none = Verdict.INTACT if self.anchored else Verdict.UNANCHORED
         worst = list(Verdict)
         return max((finding.verdict for finding in self.findings), key=worst.index, default=none)
+
+    @property
+    def is_false(self) -> bool:
+        """Whether what was read is not what any run wrote."""
+        return self.verdict in {Verdict.ALTERED, Verdict.NO_JOURNAL}
 
     @property
     def unfinished(self) -> tuple[str, ...]:

@@ -129,7 +129,8 @@ class _Check:
         if line.number > self._last + 1 or not line.is_as_written:
             self._spaced.append(str(line.number))
         self._last = line.number
-        if line.torn:
+        # The first line of another file may have no end, either.
+        if line.torn and (self._segments or START.startswith(line.data[: len(START)])):
             self._find(f"Line {line.number} is incomplete, and was not read.", Verdict.TRUNCATED)
             return
         try:
@@ -283,6 +284,9 @@ class _Check:
                 self._find(f"The file {found} of line {number} is not what was saved.", line=number)
 
     def result(self) -> Verification:
+        if not self._ends and self._strangers:
+            text = "No line is one of a journal. Give the file that a run wrote."
+            return Verification((), (Finding(Verdict.NO_JOURNAL, text),))
         if not self._ends and not self.findings:
             self._find("There is no run in this file.", Verdict.TRUNCATED)
         runs: list[VerifiedRun] = []

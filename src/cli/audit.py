@@ -67,8 +67,8 @@ def verify(
 ) -> ExitCode:
     """Verify that records of calls are complete and unchanged.
 
-    Says intact; consistent, but not anchored; rows missing; truncated; not verifiable; or altered, names the
-    calls, and says which signature or head covers which lines. The exit code is 0 only if all is intact, 4 if
+    Says intact; consistent, but not anchored; rows missing; truncated; not verifiable; altered; or no journal,
+    names the calls, and says which signature or head covers which lines. The exit code is 0 only if all is intact, 4 if
     all is consistent and nothing that was kept elsewhere proves it, otherwise 1.
 
     Example: knime-mcp audit verify run.jsonl
@@ -207,7 +207,7 @@ def show_records(
     for text in verified.unfinished:
         note(text)
     _complain_of(verified)
-    return ExitCode.FAILED if verified.verdict is Verdict.ALTERED else ExitCode.OK
+    return ExitCode.FAILED if verified.is_false else ExitCode.OK
 
 
 @reports_errors

@@ -7,7 +7,6 @@ from contextlib import ExitStack, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ..audit.verdicts import Verdict
 from ..runs.replay_decision import routes_of
 from ..runs.replay_rules import entry_of
 from ..runs.replaying import Replayer, ReplaySummary, replay_table
@@ -166,7 +165,7 @@ class ReplayRun:
     def _good(self) -> bool:
         checked = self._recording.verification
         has_head = self._head is None or checked.has_head(self._head)
-        is_trusted = has_head and checked.verdict is not Verdict.ALTERED
+        is_trusted = has_head and not checked.is_false
         return self.summary.is_good and is_trusted and not self.summary.canceled
 
 

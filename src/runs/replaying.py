@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from ..audit.calls_table import is_journal, records_of
 from ..audit.record import CallStatus
 from ..audit.table_formats import read_table_file
-from ..audit.verdicts import Verdict
 from ..audit.verify import verify_file, verify_table
 from ..types.columns import ROW_ID, arrow_columns
 from ..types.errors import Canceled, MCPError
@@ -84,7 +83,7 @@ class Replayer:
         tables, and once with none if there are none; ``on_finished`` with the number of finished calls.
         """
         summary = ReplaySummary(recording.verification, self.options.rules)
-        if recording.verification.verdict is Verdict.ALTERED and not (
+        if recording.verification.is_false and not (
             self.options.force_altered or self.options.dry_run
         ):
             raise _altered(recording.verification)
@@ -218,9 +217,10 @@ class Replayer:
 
 
 def _altered(verification: Verification) -> MCPError:
-    found = next(f.text for f in verification.findings if f.verdict is Verdict.ALTERED)
+    verdict = verification.verdict
+    found = next(f.text for f in verification.findings if f.verdict is verdict)
     return MCPError(
-        f"The records are altered, so nothing was called: {found.rstrip('.')}",
+        f"The records are {verdict.value}, so nothing was called: {found.rstrip('.')}",
         fix="Restore them; or, if you know what was changed, use knime-mcp replay --force-altered",
     )
 

@@ -209,12 +209,17 @@ def test_a_journal_cut_anywhere_is_truncated(journal, tmp_path, cut):
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"\n", b"hello", b"hello\n", b"[]\n", b'{"kind":"call"}\n', b"\xff\n"]
+    ("content", "verdict"),
+    [
+        *((text, Verdict.NO_JOURNAL) for text in (b"hello", b"hello\n", b"[]\n", b'{"a": 1}', b'{"a": 1}\n')),
+        *((text, Verdict.NO_JOURNAL) for text in (b'{"kind":"call"}\n', b"\xff\n", b"a\n" * 1000)),
+        *((text, Verdict.TRUNCATED) for text in (b"", b"\n", b'{"about"', b'{"about":{"x":1}')),
+    ],
 )
-def test_what_is_no_journal_is_not_intact(tmp_path, content):
+def test_what_is_no_journal_is_said_to_be_none(tmp_path, content, verdict):
     path = tmp_path / "x.jsonl"
     path.write_bytes(content)
-    assert not verify_file(path).consistent
+    assert verify_file(path).verdict is verdict
 
 
 def test_a_run_without_calls(tmp_path):

@@ -146,12 +146,13 @@ def test_an_address_of_another_machine(cli, folder):
 
 
 def test_a_long_list_of_damages_is_cut(cli, folder):
-    (folder / "damaged.jsonl").write_text("no json\n" * 1000, encoding="utf-8")
+    start = json.dumps({"kind": "start", "run": "r"}) + "\n"
+    (folder / "damaged.jsonl").write_text(start + "no json\n" * 1000, encoding="utf-8")
     done = cli("audit", "verify", "damaged.jsonl")
     assert done.code == 1
     assert len(done.err.splitlines()) < 30
     assert "--json" in done.err
-    assert len(json.loads(cli("audit", "verify", "damaged.jsonl", "--json").out)["findings"]) == 1000
+    assert len(json.loads(cli("audit", "verify", "damaged.jsonl", "--json").out)["findings"]) > 1000
 
 
 def test_a_secret_in_a_url_is_told_where_else_to_go(cli):

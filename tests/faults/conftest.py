@@ -1,6 +1,7 @@
 """Every test here must leave nothing behind: no thread, no socket."""
 
 import os
+import sys
 import threading
 import time
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from knime_mcp.client.conversation import memory
+from tests.support import commands
 
 _DESCRIPTORS = Path("/proc/self/fd")
 _PATIENCE = 30.0
@@ -24,6 +26,12 @@ def open_sockets():
         if target.startswith("socket:"):
             found.add((entry.name, target))
     return found
+
+
+@pytest.fixture(autouse=True, scope="session")
+def forks():
+    """The socket to the process that forks commands is there before sockets are counted."""
+    commands.run([sys.executable, "-c", ""], check=True)
 
 
 @pytest.fixture(autouse=True)

@@ -164,7 +164,11 @@ def verdict_note(verification: Verification) -> Html:
     """What was found out about the records that a page is about."""
     from ...audit.verdicts import Verdict  # here, as in `meaning_of`
 
-    kinds: dict[Verdict, BadgeKind] = {Verdict.INTACT: "good", Verdict.ALTERED: "bad"}
+    kinds: dict[Verdict, BadgeKind] = {
+        Verdict.INTACT: "good",
+        Verdict.ALTERED: "bad",
+        Verdict.NO_JOURNAL: "bad",
+    }
     verdict = verification.verdict
     texts = [finding.text for finding in verification.findings]
     return note(
