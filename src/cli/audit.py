@@ -67,9 +67,9 @@ def verify(
 ) -> ExitCode:
     """Verify that records of calls are complete and unchanged.
 
-    Says intact; consistent, but not anchored; rows missing; truncated; not verifiable; altered; or no journal,
-    names the calls, and says which signature or head covers which lines. The exit code is 0 only if all is intact, 4 if
-    all is consistent and nothing that was kept elsewhere proves it, otherwise 1.
+    Says intact; consistent, but not anchored; rows missing; truncated; not verifiable; altered; or no
+    journal, names the calls, and says which signature or head covers which lines. The exit code is 0 only if
+    all is intact, 4 if all is consistent and nothing that was kept elsewhere proves it, otherwise 1.
 
     Example: knime-mcp audit verify run.jsonl
     """

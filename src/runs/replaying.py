@@ -83,9 +83,7 @@ class Replayer:
         tables, and once with none if there are none; ``on_finished`` with the number of finished calls.
         """
         summary = ReplaySummary(recording.verification, self.options.rules)
-        if recording.verification.is_false and not (
-            self.options.force_altered or self.options.dry_run
-        ):
+        if recording.verification.is_false and not (self.options.force_altered or self.options.dry_run):
             raise _altered(recording.verification)
         piece: list[ReplayedCall] = []
         with self.run:
