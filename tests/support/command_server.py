@@ -31,7 +31,8 @@ FOLDERS = (
     *map(sysconfig.get_path, ("stdlib", "purelib", "platlib")),
     *(str(ROOT / folder / "src") for folder in (".", "packages/mcp-graph", "packages/node-knowledge")),
 )
-ASK_THE_ENVIRONMENT = {"typer.rich_utils"}  # when they are imported, so that each program imports them itself
+# What asks for the environment, or starts a thread, when it is imported: each program imports it itself.
+NOT_SHARED = {"typer.rich_utils", "quickjs"}
 USUAL_ERRORS = sys.stdin.errors
 STRICT, *USUAL = warnings.filters  # this process runs with `-W error`, and what it forks as it is told
 
@@ -102,7 +103,7 @@ class Forks:
 
     def _import(self, names):
         """Imports what a program did, in its order."""
-        new = [name for name in names if name not in self._tried | ASK_THE_ENVIRONMENT]
+        new = [name for name in names if name not in self._tried | NOT_SHARED]
         for name in new:
             with suppress(Exception):  # whoever needs it imports it, and shows what is wrong
                 importlib.import_module(name)

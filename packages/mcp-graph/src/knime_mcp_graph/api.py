@@ -14,7 +14,7 @@ from knime_mcp.web.tracing import provider_from_environment
 
 from .document_loading import CheckedDocument, check_document, load_document
 from .executor import GraphExecutor, RunResult
-from .expressions.evaluation_limits import DEFAULT_SECONDS
+from .expressions.engine import DEFAULT_SECONDS
 from .graph_model import GraphDocument, exits
 from .run_control import Controller, Hooks, RunStatus
 from .server_calls import GraphSessions

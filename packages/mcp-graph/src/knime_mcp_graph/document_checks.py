@@ -16,7 +16,7 @@ from knime_mcp.yaml_text import as_mapping, did_you_mean, kind_of
 from .expressions import check_jsonata, unset_variables
 from .expressions.javascript import to_string
 from .expressions.json_logic import ARRAY_LOOPS, OPERATORS, is_jsonata, wrong_var
-from .expressions.jsonata_functions import FUNCTIONS
+from .expressions.jsonata import FUNCTIONS
 from .graph_model import (
     Dialect,
     EntryNode,

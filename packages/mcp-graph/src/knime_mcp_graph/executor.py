@@ -19,7 +19,7 @@ from knime_mcp.types.texts import ours
 from knime_mcp.yaml_text import as_mapping
 
 from .expressions import ExpressionError, holds
-from .expressions.evaluation_limits import DEFAULT_SECONDS, Stopped
+from .expressions.engine import DEFAULT_SECONDS, Stopped
 from .expressions.javascript import UNDEFINED, json_value, truthy
 from .graph_model import (
     EntryNode,
@@ -514,9 +514,9 @@ def _switch(line: NodeSequence, node: SwitchNode) -> str:
         if holds(
             condition.rule,
             line.view.context,
-            line.evaluate,
             standard=node.standard,
             bounds=line.bounds(),
+            answers=line.view.answer,
         ):
             return condition.next
     if node.default is None:

@@ -20,7 +20,7 @@ from knime_mcp.yaml_text import did_you_mean, kind_of
 
 from .executor import GraphExecutor
 from .expressions import Bounds, ExpressionError, evaluate
-from .expressions.evaluation_limits import DEFAULT_SECONDS
+from .expressions.engine import DEFAULT_SECONDS
 from .expressions.javascript import UNDEFINED, json_value
 from .graph_model import McpNode, ToolNode
 from .run_control import RunError

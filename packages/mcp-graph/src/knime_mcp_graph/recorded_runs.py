@@ -8,10 +8,9 @@ from knime_mcp.types.errors import SettingInvalid
 from knime_mcp.yaml_text import as_list, as_mapping, did_you_mean
 
 from .expressions import UNDEFINED, Bounds, evaluate, holds
-from .expressions.evaluation_limits import DEFAULT_SECONDS
+from .expressions.engine import DEFAULT_SECONDS
 from .expressions.javascript import json_value
-from .expressions.jsonata_library import marked
-from .run_state import NodeRecord, View, history_functions
+from .run_state import NodeRecord, View
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,21 +33,14 @@ def evaluate_in_run(expression: str, recorded: Any, at: str | None = None) -> An
     """
     view = _view(_records(recorded), at)
     bounds = Bounds(seconds=DEFAULT_SECONDS)
-    value = evaluate(expression, view.marked, history_functions(view), bounds=bounds, is_marked=True)
-    return value if value is UNDEFINED else json_value(value)
+    return evaluate(expression, view.context, bounds=bounds, answers=view.answer)
 
 
 def rule_in_run(rule: Any, recorded: Any, at: str | None = None, *, standard: bool = False) -> bool:
     """Whether a rule of a switch holds, on what a node of a saved run saw; see `evaluate_in_run`."""
     view = _view(_records(recorded), at)
     bounds = Bounds(seconds=DEFAULT_SECONDS)
-    functions = history_functions(view)
-
-    def value_of(text: str, bindings: Mapping[str, Any] | None = None) -> Any:
-        known = {**functions, **marked(dict(bindings or {}))}
-        return evaluate(text, view.marked, known, bounds=bounds, is_marked=True)
-
-    return holds(rule, view.context, value_of, standard=standard, bounds=bounds)
+    return holds(rule, view.context, standard=standard, bounds=bounds, answers=view.answer)
 
 
 def context_in_run(recorded: Any, at: str | None = None) -> dict[str, Any]:

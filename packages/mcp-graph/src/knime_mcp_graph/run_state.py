@@ -18,8 +18,6 @@ from knime_mcp.system import memory_in_use
 
 from .expressions import Bounds, evaluate
 from .expressions.javascript import UNDEFINED, json_value
-from .expressions.jsonata import function
-from .expressions.jsonata_library import NULL, marked
 from .run_control import Controller, Hooks, RunError, RunStatus
 
 if TYPE_CHECKING:
@@ -59,7 +57,6 @@ class NodeRecord:
         nothing: The paths in its expressions that found nothing.
         tool: The document's tool of whose graph it is a node.
         called: The document's tool that it calls, or None.
-        marked: The output for expressions, from `marked`; None for `UNDEFINED`. Set when the node ends.
     """
 
     index: int
@@ -77,7 +74,6 @@ class NodeRecord:
     nothing: list[str] = field(default_factory=list[str])
     tool: GraphTool | None = field(default=None, repr=False, compare=False)
     called: GraphTool | None = field(default=None, repr=False, compare=False)
-    marked: Any = None
     _view: View | None = field(default=None, repr=False, compare=False)
     _position: int = field(default=0, repr=False, compare=False)
 
@@ -254,7 +250,7 @@ class View:
     beginning. `context` is the latest output by node id, without undefined ones.
     """
 
-    __slots__ = ("_by_node", "_given", "_own", "_parent", "_start", "context", "marked")
+    __slots__ = ("_by_node", "_given", "_own", "_parent", "_start", "context")
 
     def __init__(self, parent: View | None, given: dict[str, Any] | None = None) -> None:
         self._parent = parent
@@ -262,11 +258,9 @@ class View:
         self._own: list[NodeRecord] = []
         self._by_node: dict[str, list[NodeRecord]] = {}
         self._start = len(parent) if parent is not None else 0
-        self.context: dict[str, Any] = dict(parent.context) if parent is not None else {}
-        self.context.update(self._given)
         # Turned once more: its items begin with the last one, and a dict keeps their order.
-        self.marked = LatestFirst() if parent is None else LatestFirst(reversed(parent.marked.items()))
-        self.marked.update(marked(self._given))
+        self.context = LatestFirst() if parent is None else LatestFirst(reversed(parent.context.items()))
+        self.context.update(self._given)
 
     def __len__(self) -> int:
         return self._start + len(self._own)
@@ -274,11 +268,9 @@ class View:
     def add(self, record: NodeRecord) -> None:
         self._own.append(record)
         self._by_node.setdefault(record.node_id, []).append(record)
-        _set(self.context, record)
         # Popped first, so that a node that runs again becomes the last one in the order of the dict.
-        self.marked.pop(record.node_id, None)
-        if record.output is not UNDEFINED:
-            record.marked = self.marked[record.node_id] = marked(record.output)
+        self.context.pop(record.node_id, None)
+        _set(self.context, record)
 
     def join(self, branch: View) -> None:
         """Adds the records of a branch that has ended."""
@@ -312,6 +304,21 @@ class View:
     def all_of(self, node_id: str) -> list[NodeRecord]:
         before = self._parent.all_of(node_id) if self._parent is not None else []
         return [*before, *self._by_node.get(node_id, ())]
+
+    def answer(self, function: str, values: list[Any]) -> list[Any]:
+        """Answers the functions of histories in expressions, see `expressions.engine`."""
+        match function, values:
+            case "previousNode", [steps]:
+                return _output(self.at(len(self) - _whole(steps)))
+            case "nodeExecution", [node_id, index]:
+                return [None] if index is None else _output(self.of(node_id, _whole(index)))
+            case "nodeExecutions", [node_id]:
+                return [_output(record) for record in self.all_of(node_id)]
+            case "executionCount", [node_id]:
+                return [self.count(node_id)]
+            case _:
+                record = self.of(values[0], -1)
+                return [[] if record is None else record.content]
 
     def context_at(self, position: int) -> dict[str, Any]:
         """The context after the first `position` nodes of this line."""
@@ -424,7 +431,7 @@ class NodeSequence:
     `branch` names the branches around it, outermost first; the `outer` line ends it, too.
     """
 
-    __slots__ = ("_broken", "_history_functions", "_outer", "branch", "run", "view")
+    __slots__ = ("_broken", "_outer", "branch", "run", "view")
 
     def __init__(
         self,
@@ -438,7 +445,6 @@ class NodeSequence:
         self.branch = branch
         self._outer = outer
         self._broken = threading.Event()
-        self._history_functions: dict[str, Any] | None = None
 
     def branch_of(self, record: NodeRecord, name: str) -> tuple[str, ...]:
         """Names of the branches around the nodes that a node of this line runs; `name` is the innermost."""
@@ -463,16 +469,8 @@ class NodeSequence:
         seconds = min(self.run.expression_seconds, max(self.run.left, 0.001))
         return Bounds(seconds=seconds, is_stopped=self.is_stopped)
 
-    def evaluate(self, expression: str, bindings: Mapping[str, Any] | None = None) -> Any:
-        bounds = self.bounds()
-        known = None
-        if "$" in expression:  # names of bindings begin with it
-            if self._history_functions is None:
-                self._history_functions = history_functions(self.view)
-            known = self._history_functions
-            if bindings:
-                known = {**known, **marked(dict(bindings))}
-        return evaluate(expression, self.view.marked, known, bounds=bounds, is_marked=True)
+    def evaluate(self, expression: str) -> Any:
+        return evaluate(expression, self.view.context, bounds=self.bounds(), answers=self.view.answer)
 
     def sleep(self, seconds: float) -> None:
         """Waits, but not beyond the time of the run."""
@@ -490,44 +488,15 @@ class NodeSequence:
             self._broken.wait(max(left, 0))
 
 
-def history_functions(view: View) -> dict[str, Any]:
-    """``$previousNode``, ``$executionCount``, ``$nodeExecution(s)`` and ``$nodeContent`` for JSONata.
-
-    Each call reads the records that the view has then.
-    """
-
-    def previous_node(steps: float | None = None, *_: Any) -> Any:
-        return _output(view.at(len(view) - _whole(1 if steps is None else steps)))
-
-    def execution_count(node_id: str, *_: Any) -> int:
-        return view.count(node_id)
-
-    def node_execution(node_id: str, index: float | None, *_: Any) -> Any:
-        return NULL if index is None else _output(view.of(node_id, _whole(index)))
-
-    def node_executions(node_id: str, *_: Any) -> list[Any]:
-        return [_output(record) for record in view.all_of(node_id)]
-
-    def node_content(node_id: str, *_: Any) -> list[Any]:
-        record = view.of(node_id, -1)
-        return [] if record is None else marked(record.content)
-
-    return {
-        "previousNode": function("previousNode", "<n?:o>", previous_node),
-        "executionCount": function("executionCount", "<s:n>", execution_count),
-        "nodeExecution": function("nodeExecution", "<s-n:o>", node_execution),
-        "nodeExecutions": function("nodeExecutions", "<s:a>", node_executions),
-        "nodeContent": function("nodeContent", "<s:a>", node_content),
-    }
-
-
 def _whole(number: float) -> int:
     # There is no execution with a fractional number; JavaScript finds none either.
     return int(number) if number == int(number) else -(1 << 62)
 
 
-def _output(record: NodeRecord | None) -> Any:
-    return NULL if record is None else record.marked
+def _output(record: NodeRecord | None) -> list[Any]:
+    if record is None:
+        return [None]
+    return [] if record.output is UNDEFINED else [record.output]
 
 
 @dataclass(slots=True)

@@ -10,7 +10,6 @@ import json
 import threading
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio
@@ -361,22 +360,13 @@ class Toolkit:
         return result
 
     def _test_jsonata(self, *, expression: str, context: Raw | None = None) -> Raw:
-        return _value(self._evaluate(expression, self._context if context is None else context))
+        values = self._context if context is None else context
+        return _value(evaluate(expression, values, bounds=self._bounds()))
 
     def _test_json_logic(self, *, expression: Any, context: Raw | None = None, standard: bool = False) -> Raw:
         values = self._context if context is None else context
-        evaluated = partial(self._evaluate, context=values)
-        value = apply(
-            expression,
-            values,
-            lambda text, bindings: evaluated(text, bindings=bindings),
-            standard=standard,
-            bounds=self._bounds(),
-        )
+        value = apply(expression, values, standard=standard, bounds=self._bounds())
         return _value(value) | {"holds": truthy(value)}
-
-    def _evaluate(self, text: str, context: Raw, bindings: Mapping[str, Any] | None = None) -> Any:
-        return evaluate(text, context, bindings, bounds=self._bounds())
 
     def _bounds(self) -> Bounds:
         return Bounds(seconds=_TEST_SECONDS, is_stopped=self._is_ended)

@@ -71,22 +71,9 @@ SPACES: Final = (
 )
 
 _NUMBER: Final = re.compile(r"[+-]?(?:Infinity|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)", re.ASCII)
-_RADIX: Final = re.compile(r"0(?:[xX][0-9a-fA-F]+|[oO][0-7]+|[bB][01]+)", re.ASCII)
-_INDEX: Final = re.compile(r"0|[1-9][0-9]{0,9}")
-_INDICES: Final = (1 << 32) - 1
 _MOST_DIGITS: Final = 21
 _FEWEST_ZEROS: Final = -6
-
-
-def indices_first(members: dict[str, Any]) -> dict[str, Any]:
-    """The members in JavaScript's order: keys that are whole numbers come first, in ascending order.
-
-    https://tc39.es/ecma262/#sec-ordinaryownpropertykeys. Without such keys, the object itself is returned.
-    """
-    if not any(map(str.isdecimal, members)):
-        return members
-    indices = [int(key) for key in members if _INDEX.fullmatch(key) and int(key) < _INDICES]
-    return {**{str(index): members[str(index)] for index in sorted(indices)}, **members}
+_RADIX: Final = re.compile(r"0(?:[xX][0-9a-fA-F]+|[oO][0-7]+|[bB][01]+)", re.ASCII)
 
 
 def truthy(value: Any) -> bool:
@@ -134,16 +121,6 @@ def _number_of(text: str) -> float | int:
 
 def _decimal(text: str) -> float:
     return float(text.replace("Infinity", "inf"))
-
-
-def parse_float(value: Any) -> float:
-    """``parseFloat(value)``: the number with which the text begins."""
-    if isinstance(value, float):
-        return value or 0.0  # negative zero is written as "0"
-    if isinstance(value, int) and not isinstance(value, bool):
-        return _float(value)
-    match = _NUMBER.match(to_string(value).lstrip(SPACES))
-    return _decimal(match[0]) if match else math.nan
 
 
 def to_string(value: Any) -> str:
@@ -200,60 +177,3 @@ def _with_point(digits: str, point: int) -> str:
     exponent = point - 1
     shown = f"e{'+' if exponent >= 0 else '-'}{abs(exponent)}"
     return f"{digits[0]}{'.' + digits[1:] if len(digits) > 1 else ''}{shown}"
-
-
-def strictly_equal(a: Any, b: Any) -> bool:
-    """``a === b``: objects and arrays equal only themselves."""
-    if isinstance(a, dict | list) or isinstance(b, dict | list):
-        return a is b
-    if isinstance(a, bool) or isinstance(b, bool) or a is None or b is None:
-        return a is b
-    if isinstance(a, str) != isinstance(b, str) or (a is UNDEFINED) != (b is UNDEFINED):
-        return False
-    return to_number(a) == to_number(b) if _is_number(a) else bool(a == b)
-
-
-def loosely_equal(a: Any, b: Any) -> bool:
-    """``a == b``: https://tc39.es/ecma262/#sec-islooselyequal."""
-    nothing = (None, UNDEFINED)
-    if a in nothing or b in nothing:
-        return a in nothing and b in nothing
-    if _is_object(a) and _is_object(b):
-        return a is b
-    if isinstance(a, bool) or isinstance(b, bool):
-        return loosely_equal(_unboxed(a), _unboxed(b))
-    if _is_object(a) or _is_object(b):
-        return loosely_equal(_primitive(a), _primitive(b))
-    if isinstance(a, str) and isinstance(b, str):
-        return a == b
-    return to_number(a) == to_number(b)
-
-
-def less(a: Any, b: Any) -> bool | None:
-    """``a < b``; None if a or b is NaN, so that ``>=`` is false as well."""
-    a, b = _primitive(a), _primitive(b)
-    if isinstance(a, str) and isinstance(b, str):
-        return _units(a) < _units(b)
-    left, right = to_number(a), to_number(b)
-    return None if math.isnan(left) or math.isnan(right) else left < right
-
-
-def _units(text: str) -> bytes:
-    """The text's UTF-16 code units, which JavaScript compares."""
-    return text.encode("utf-16-be", "surrogatepass")
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _is_object(value: Any) -> bool:
-    return isinstance(value, dict | list)
-
-
-def _unboxed(value: Any) -> Any:
-    return int(value) if isinstance(value, bool) else value
-
-
-def _primitive(value: Any) -> Any:
-    return to_string(value) if _is_object(value) else value

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from .jsonata import SAME_CONTEXT, Fault, context_steps, parsed, symbols
+from .jsonata import context_paths, name_span, symbols
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -17,32 +17,26 @@ def renamed(text: str, old: str, new: str, *, within: Collection[str] = ()) -> s
 
     `within` are names of values that have a member of the same name, which is renamed, too.
     """
-    compiled = parsed(text)
-    if isinstance(compiled, Fault):
-        return text
-    paths = list(context_steps(compiled.ast, (*SAME_CONTEXT, "body")))
-    for symbol in symbols(compiled.ast):  # $$ is the whole context everywhere
-        steps: list[Any] = symbol.steps if symbol.type == "path" else []
-        if len(steps) > 1 and steps[0].type == "variable" and steps[0].value == "$":
-            paths.append(steps[1:])
-    ends: set[int] = set()
+    paths = context_paths(text)
+    for symbol in symbols(text):  # $$ is the whole context everywhere
+        match symbol:
+            case {"type": "path", "steps": [{"type": "variable", "value": "$"}, {}, *_] as steps}:
+                paths.append(cast("list[Any]", steps)[1:])
+            case _:
+                pass
+    spans: set[tuple[int, int]] = set(_history_names(text, old))
     for first, *rest in paths:
-        ends |= {first.position} if first.value == old else set()
-        if first.value in within and rest and rest[0].value == old:
-            ends.add(rest[0].position)
+        if first.get("value") == old:
+            spans.add(name_span(text, first))
+        if first.get("value") in within and rest and rest[0].get("value") == old:
+            spans.add(name_span(text, rest[0]))
     parts: list[str] = []
     done = 0
-    for start, end in sorted([*_names_at(text, old, ends), *_history_names(text, old)]):
+    for start, end in sorted(spans):
         written = json.dumps(new, ensure_ascii=False) if text[start] in "\"'" else _name(new)
         parts += [text[done:start], written]
         done = end
     return "".join([*parts, text[done:]])
-
-
-def _names_at(text: str, name: str, ends: Collection[int]) -> Iterator[tuple[int, int]]:
-    for end in sorted(ends):
-        quoted = text[end - 1 : end] == "`"
-        yield end - len(name) - 2 * quoted, end
 
 
 _HISTORY_NAME: Final = re.compile(

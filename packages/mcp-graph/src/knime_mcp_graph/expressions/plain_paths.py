@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from .jsonata import SAME_CONTEXT, Fault, context_steps, parsed, symbols
+from .jsonata import context_paths, name_span, symbols
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,22 +27,13 @@ class Name:
 @lru_cache(maxsize=_CACHED)
 def plain_paths(text: str) -> tuple[tuple[Name, ...], ...]:
     """The names with which each path begins, up to the first step that is something else."""
-    compiled = parsed(text)
-    if isinstance(compiled, Fault):
-        return ()
     paths: list[tuple[Name, ...]] = []
-    try:
-        all_steps = list(context_steps(compiled.ast, (*SAME_CONTEXT, "body")))
-    except RecursionError:  # nested so deeply that nothing is said of it
-        return ()
-    for steps in all_steps:
+    for steps in context_paths(text):
         names: list[Name] = []
         for step in steps:
-            if step.type != "name" or any(getattr(step, key, None) for key in ("focus", "index", "tuple")):
+            if step["type"] != "name" or any(step.get(key) for key in ("focus", "index", "tuple")):
                 break
-            name = str(step.value)
-            end = int(step.position or 0)  # the library's positions are behind a name
-            names.append(Name(name, max(end - len(name) - 2 * (text[end - 1 : end] == "`"), 0)))
+            names.append(Name(str(step["value"]), name_span(text, step)[0]))
         if names:
             paths.append(tuple(names))
     return tuple(paths)
@@ -50,15 +41,17 @@ def plain_paths(text: str) -> tuple[tuple[Name, ...], ...]:
 
 def asked_nodes(text: str) -> list[Name]:
     """The ids of nodes that functions of the history are asked about, where they are written."""
-    compiled = parsed(text) if "$" in text else Fault("")
-    if isinstance(compiled, Fault):
-        return []
     found: list[Name] = []
-    for symbol in symbols(compiled.ast):
-        if symbol.type == "function" and str(getattr(symbol.procedure, "value", "")) in _OF_NODES:
-            argument = next(iter(symbol.arguments or []), None)
-            if argument is not None and argument.type == "string":
-                found.append(Name(str(argument.value), max(int(argument.position or 0) - 1, 0)))
+    for symbol in symbols(text) if "$" in text else ():
+        match symbol:
+            case {
+                "type": "function",
+                "procedure": {"value": str(name)},
+                "arguments": [{"type": "string", "value": str(node), "position": int(end)}, *_],
+            } if name in _OF_NODES:
+                found.append(Name(node, max(end - 1, 0)))
+            case _:
+                pass
     return found
 
 
