@@ -177,7 +177,7 @@ _TOO_MUCH: Final = "The expression is too expensive: "
 def _judged(failure: Failure, bounds: Bounds) -> Failure:
     """The failure with words for what the engine says."""
     message = failure.message
-    if "interrupted" in message:
+    if "interrupted" in message or "Evaluation timeout" in message:  # also inside of $eval
         return _timed_out(bounds)
     if "stack" in message.lower() and failure.code is None:
         return Failure("The expression or its value is nested too deeply", "D1011")

@@ -81,8 +81,8 @@ def unset_variables(text: str) -> list[str]:
                 used[name] = None
             case {"type": "bind", "lhs": {"value": str(name)}}:
                 known.add(name)
-            case {"type": "lambda", "arguments": list(parameters)}:
-                known.update(str(parameter["value"]) for parameter in cast("list[Part]", parameters))
+            case {"type": "lambda"}:
+                known.update(str(parameter["value"]) for parameter in part["arguments"])
             case _:
                 pass
         known.update(str(part[key]) for key in ("focus", "index") if isinstance(part.get(key), str))
