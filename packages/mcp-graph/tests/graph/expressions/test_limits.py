@@ -18,7 +18,7 @@ DOUBLED = "$reduce([1..60], function($a, $b) {[[$a, $a]]}, [1])"
         "$shuffle([1..6000000])",
         "$append([1..3000000], [1..3000000])",
         "$fromMillis(1, '[Y,1000000000]')",
-        "$count([1..9000].($pad('', 900000, 'x')))",
+        pytest.param("$count([1..9000].($pad('', 900000, 'x')))", marks=pytest.mark.long),
     ],
 )
 def test_what_would_be_too_large_is_not_made(expression):
