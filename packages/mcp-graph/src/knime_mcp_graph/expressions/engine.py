@@ -7,6 +7,8 @@ one job does, the engine bounds itself: its processor time, memory and stack.
 from __future__ import annotations
 
 import json
+import re
+import secrets
 import threading
 import time
 from collections.abc import Callable
@@ -123,8 +125,9 @@ class _Engine:
                 break
             asked, arguments = json.loads(question)
             self._hold_to(deadline, bounds)
-            self._context.get("answer")(to_json(answers(asked, arguments)))
-        found = json.loads(str(self._context.get("outcome")))
+            answer = to_json(answers(asked, arguments))
+            self._context.get("answer")(with_exact_numbers(answer) if name == "evaluate" else answer)
+        found = json.loads(_restored(str(self._context.get("outcome"))))
         error = found.get("error")
         return Found(**found) if error is None else Failure(**error)
 
@@ -202,6 +205,30 @@ def to_json(value: Any) -> str:
         return json.dumps(json_value(value))
     except RecursionError:
         raise ExpressionError("A value is nested too deeply", expression="", code="D1011") from None
+
+
+#: JavaScript would round a whole number beyond 2^53, such as an id, unsaid. So it goes through an expression
+#: as a text that nobody else can write; to calculate with it is JSONata's error about a text.
+_MARK: Final = f"number-{secrets.token_hex(8)}-"
+_LONG: Final = re.compile(r"[0-9]{16}")
+_LONG_NUMBERS: Final = re.compile(r'"(?:\\.|[^"\\])*"|(?<![0-9.eE+-])-?[0-9]{16,}(?![0-9.eE])', re.DOTALL)
+_MARKED: Final = re.compile(rf'"{_MARK}(-?[0-9]+)"(?!\s*:)|{_MARK}(-?[0-9]+)')
+
+
+def with_exact_numbers(json_text: str) -> str:
+    """JSON in which each whole number beyond 2^53 is marked, so that an expression can hand it on."""
+    if not _LONG.search(json_text):
+        return json_text
+
+    def mark(found: re.Match[str]) -> str:
+        number = found[0]
+        return number if number[0] == '"' or abs(int(number)) <= 2**53 else f'"{_MARK}{number}"'
+
+    return _LONG_NUMBERS.sub(mark, json_text)
+
+
+def _restored(json_text: str) -> str:
+    return _MARKED.sub(lambda found: found[1] or found[2], json_text) if _MARK in json_text else json_text
 
 
 def milliseconds(bounds: Bounds) -> int:

@@ -5,7 +5,17 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from .engine import UNBOUNDED, Answers, Bounds, ExpressionError, Failure, call, milliseconds, to_json
+from .engine import (
+    UNBOUNDED,
+    Answers,
+    Bounds,
+    ExpressionError,
+    Failure,
+    call,
+    milliseconds,
+    to_json,
+    with_exact_numbers,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -62,8 +72,10 @@ def evaluate(
     Raises `ExpressionError`, or `Stopped` if `Bounds.is_stopped` returned True.
     """
     has_history = answers is not None
-    given = to_json(context), to_json(bindings or {}), has_history, milliseconds(bounds)
-    found = call("evaluate", to_json(text), *given, bounds=bounds, answers=answers)
+    values = with_exact_numbers(to_json(context)), with_exact_numbers(to_json(bindings or {}))
+    found = call(
+        "evaluate", to_json(text), *values, has_history, milliseconds(bounds), bounds=bounds, answers=answers
+    )
     if not isinstance(found, Failure):
         return found.value
     where = "" if found.position is None else f"\nPosition: {found.position}"

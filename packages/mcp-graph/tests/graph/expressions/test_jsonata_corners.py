@@ -246,3 +246,13 @@ def test_where_lines_end_matters_to_those_who_say_so():
 )
 def test_numbers_of_many_digits(expression, wanted):
     assert evaluate(expression, {}) == wanted
+
+
+def test_whole_numbers_beyond_what_javascript_knows_are_handed_on():
+    given = {"id": 9007199254740993, "ids": [-(2**63), 2**53, 2**200], "text": "9007199254740993"}
+    assert evaluate("$", given) == given
+    assert evaluate("{'x': ids[2], $string(id): id = $$.id}", given) == {"x": 2**200, str(given["id"]): True}
+    assert evaluate("'/orders/' & id", given) == "/orders/9007199254740993"
+    assert evaluate("$x.id", {}, {"x": given}) == given["id"]
+    with pytest.raises(ExpressionError, match="must evaluate to a number"):
+        evaluate("id + 1", given)
