@@ -53,6 +53,14 @@ def _server() -> socket.socket:
     return ours
 
 
+def _line(told):
+    """What comes up to the next end of a line: a short program's end may come at once with its id."""
+    line = b""
+    while (byte := told.recv(1)) not in (b"", b"\n"):
+        line += byte
+    return line
+
+
 class _Forked(subprocess.Popen):
     """A program that another process has forked, and waits for."""
 
@@ -82,7 +90,7 @@ class _Forked(subprocess.Popen):
             status.sendall(task)
             status.shutdown(socket.SHUT_WR)
             # Until the other process has them, the descriptors stay open here.
-            said = status.recv(20)
+            said = _line(status)
         if not said:
             status.close()
             raise ChildProcessError("the process that forks programs has ended")
@@ -112,7 +120,7 @@ class _Forked(subprocess.Popen):
                 return True
             if not select.select([self._status], [], [], timeout)[0]:
                 return False
-            said = self._status.recv(20)
+            said = _line(self._status)
             self._status.close()
             self.returncode = int(said) if said else -9
             return True

@@ -63,7 +63,6 @@ def test_every_prompt_has_its_answer_and_every_call_its_row(ask, host, tools_of,
             data=[{"text": [f"question {number}" for number in range(PROMPTS)]}],
             prompt_column="text",
             prompt_concurrency=PROMPTS,
-            connect_timeout=60.0,
         )
         killer.join()
         answers = rows_of(result, 2)
