@@ -67,6 +67,7 @@ def test_the_time_of_a_rule_ends():
     assert caught.value.code == "D1012"
 
 
+@pytest.mark.long
 def test_after_an_evaluation_that_took_too_much_the_next_one_works():
     with pytest.raises(ExpressionError, match="too expensive"):
         evaluate("$count([1..9000].($pad('', 900000, 'x')))", {}, bounds=Bounds(seconds=200))
