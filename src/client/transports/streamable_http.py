@@ -473,7 +473,9 @@ class ServerStream(ServerListener):
             if reply is not None:
                 reply.close()
         self._answered.set()
-        return self._cursor.seen > seen
+        # Servers may end a stream behind an event that has an id only, and expect another attempt later (same
+        # section).
+        return self._cursor.seen > seen or self._cursor.last_id != last_id
 
     def _read(self, reply: Reply) -> None:
         for event in iter_events(reply.chunks(), limit=self._limit, values=self._cursor.values, goes_on=True):

@@ -182,14 +182,16 @@ def test_a_listing_opens_the_stream_and_the_call_after_it_finds_it_standing():
 
 
 def test_a_stream_that_ends_is_opened_again_where_it_was_left():
-    streams = [stream(event(notification("x"), id="a-1", retry=20)), stream(event("", id="a-2")), HELD]
+    ids = [f"a-{number}" for number in range(2, 7)]
+    silent = [stream(event("", id=each)) for each in ids]
+    streams = [stream(event(notification("x"), id="a-1", retry=20)), *silent, HELD]
     script = legacy(session="s-1", GET=streams)
     with ScriptedServer(script) as server, MCPClient(server.url, elicitation="decline") as client:
         client.call_tool("echo")
-        until(lambda: len(server.named("GET")) == 3)
+        until(lambda: len(server.named("GET")) == len(streams))
         server.push(event({"jsonrpc": "2.0", "id": 1, "method": "ping"}))
         until(lambda: server.named("response"))
-    assert [get.headers.get("last-event-id") for get in server.named("GET")] == [None, "a-1", "a-2"]
+    assert [get.headers.get("last-event-id") for get in server.named("GET")] == [None, "a-1", *ids]
 
 
 @pytest.mark.parametrize(
