@@ -22,6 +22,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, Protocol, Self, cast
 
 from ..types.columns import ROW_ID, ColumnForm, column_name
+from ..types.errors import Canceled
 from ..types.texts import folded_name, json_integer, listed, named_once, why_no_json, without_surrogates
 from .arrow_cells import OUT_OF_RANGE, Unreadable, flat_table, json_value, python_values
 from .csv_formulas import guarded, guarded_names, unguarded
@@ -313,6 +314,10 @@ def _read_csv(file: Path, wanted: Collection[str], *, separators: Iterable[str] 
                     quoted_strings_can_be_null=False,
                 ),
             )
+        except (
+            pa.ArrowCancelled
+        ):  # by Ctrl-C: Arrow stops, and raises this beside what the signal's handler does
+            raise Canceled(f"{file} was not read to its end") from None
         except pa.ArrowInvalid as error:
             raise TableError(f"{file} cannot be read as CSV: {str(error).rstrip('.')}") from None
         pa.default_memory_pool().release_unused()  # Arrow keeps what it read with, as large as the file

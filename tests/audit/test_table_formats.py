@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from contextlib import suppress
 from datetime import UTC, datetime, time, timedelta
 from decimal import Decimal
@@ -19,6 +20,7 @@ from knime_mcp.audit.table_formats import (
     read_parameters,
     read_table_file,
 )
+from tests.support import commands
 
 
 @pytest.fixture
@@ -350,3 +352,34 @@ def test_a_large_table_is_the_csv_that_arrow_writes(tmp_path, monkeypatch, endin
             writer.write(table)
             writer.write(table.slice(1, 2))
     assert (tmp_path / f"large{ending}").read_bytes() == (tmp_path / f"small{ending}").read_bytes()
+
+
+CTRL_C = """
+import os, signal, sys, threading
+from pathlib import Path
+from knime_mcp.audit.table_formats import read_table_file
+from knime_mcp.types.errors import Canceled
+
+signal.signal(signal.SIGINT, lambda *_: None)  # as that of a command, which only notes it
+done = threading.Event()
+
+def press():
+    while not done.wait(0.002):
+        os.kill(os.getpid(), signal.SIGINT)
+
+threading.Thread(target=press).start()
+try:
+    read_table_file(Path(sys.argv[1]))
+except Canceled:
+    print("canceled")
+finally:
+    done.set()
+"""
+
+
+def test_ctrl_c_while_a_csv_is_read_cancels(tmp_path):
+    file = tmp_path / "large.csv"
+    file.write_bytes(b"a,b\n" + b"one,two\n" * 4_000_000)
+    words = [sys.executable, "-c", CTRL_C, str(file)]
+    ended = commands.run(words, capture_output=True, encoding="utf-8", start_new_session=True)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "canceled\n", "")
