@@ -30,7 +30,8 @@ def command(server, model, *options):
 
 
 def killed(process):
-    os.killpg(process.pid, signal.SIGKILL)
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
     process.communicate(timeout=60)
 
 

@@ -52,7 +52,7 @@ config list
 """.splitlines()[1:]
 #: What differs from run to run.
 VARYING = re.compile(
-    r"call \d of \d\n|\d+(\.\d+)? (ms|s)\b|"
+    r"call \d of \d\n|─{2,}|-{4,}|\d+(\.\d+)? (ms|s)\b|"
     r"\d{8}T\d{6}\.\d+Z-\w+|\d{4}-\d\d-\d\d.\d\d:\d\d:\d\d\S*|[0-9a-f]{12,}|\d+\.\d{2,}"
 )
 

@@ -46,6 +46,7 @@ class Forks:
     def __init__(self, asked):
         self._asked = asked
         self._running = {}
+        self._ended = {}
         self._tried = set()
 
     def next_one(self):
@@ -56,10 +57,13 @@ class Forks:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(wakes)
         while True:
-            ready = select.select([hears, self._asked], [], [])[0]
+            ready = select.select([hears, self._asked, *self._ended], [], [])[0]
             if hears in ready:
                 os.read(hears, 1000)
-                self._collect()
+                self._tell_ends()
+            for told in self._ended.keys() & {*ready}:
+                os.waitpid(self._ended.pop(told), 0)
+                os.close(told)
             if self._asked in ready:
                 data, received, _, _ = socket.recv_fds(self._asked, 1, 4)
                 if not data:
@@ -68,8 +72,7 @@ class Forks:
                     self._asked.detach()
                     return task
         for pid in self._running:
-            with suppress(ProcessLookupError):
-                os.killpg(pid, signal.SIGKILL)
+            os.killpg(pid, signal.SIGKILL)
         return None
 
     def _fork(self, told, *streams):
@@ -90,13 +93,14 @@ class Forks:
         _tell(told, pid)
         return None
 
-    def _collect(self):
+    def _tell_ends(self):
+        """Tells of the programs that have ended. A pid stays theirs until whoever started them has heard."""
         for pid, (told, modules) in [*self._running.items()]:
-            found, status = os.waitpid(pid, os.WNOHANG)
-            if found:
+            end = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            if end:
                 del self._running[pid]
-                _tell(told, os.waitstatus_to_exitcode(status))
-                os.close(told)
+                self._ended[told] = pid
+                _tell(told, end.si_status if end.si_code == os.CLD_EXITED else -end.si_status)
                 os.lseek(modules, 0, os.SEEK_SET)
                 with open(modules, encoding="utf-8") as file:  # noqa: PTH123 - a descriptor
                     self._import(file.read().split())

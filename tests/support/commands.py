@@ -88,7 +88,6 @@ class _Forked(subprocess.Popen):
             with _starting:
                 socket.send_fds(_server(), [b"."], [its.fileno(), *streams])
             status.sendall(task)
-            status.shutdown(socket.SHUT_WR)
             # Until the other process has them, the descriptors stay open here.
             said = _line(status)
         if not said:
@@ -121,6 +120,8 @@ class _Forked(subprocess.Popen):
             if not select.select([self._status], [], [], timeout)[0]:
                 return False
             said = _line(self._status)
+            self._status.shutdown(socket.SHUT_WR)
+            self._status.recv(1)  # its pid is no longer taken
             self._status.close()
             self.returncode = int(said) if said else -9
             return True
