@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, Generic, Literal, TypeVar
 
 from ..audit.journal import JournalWriteError
 from ..audit.record import CallStatus
+from ..client.clock import POLL_SECONDS
 from ..types.errors import Canceled, TimedOut
 from ..types.texts import beginning, counted
 from ..types.tool import WorkflowTool
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R")
 
-POLL_SECONDS = 0.25
 _AHEAD = 4  # finished results that may wait for a slower one, per call in flight
 _SHOWN_TEXT: Final = 2000
 _SHOWN_NAMES: Final = 8

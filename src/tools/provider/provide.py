@@ -18,6 +18,7 @@ from threading import Event
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
+from ...client.clock import POLL_SECONDS
 from ...types.errors import (
     AuthError,
     Canceled,
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
 
 _CONCURRENCY: Final = 8
 _SEPARATORS: Final = re.compile(r"[,;\n]")
-_POLL: Final = 0.2  # seconds between looks at the cancel button
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +144,7 @@ def _list_all(
                 if is_canceled is not None and is_canceled():
                     raise Canceled("Canceled while listing tools")
                 answered = len(requests) - len(pending)
-                done, pending = wait(pending, timeout=_POLL, return_when=FIRST_COMPLETED)
+                done, pending = wait(pending, timeout=POLL_SECONDS, return_when=FIRST_COMPLETED)
                 for number, future in enumerate(done, start=answered + 1):
                     if on_progress is not None:
                         outcome, found = future.result()
