@@ -193,8 +193,8 @@ class CallerDialog:
 
     omit_empty = knext.BoolParameter(
         "Leave out empty arguments",
-        "An argument above whose value is empty is not sent, instead of an empty text. For values that flow"
-        " variables set.",
+        "An argument above whose value is empty is left out if the tool does not need it, else null if it may"
+        " be null, else an empty text, as far as its schema allows. For values of flow variables.",
         default_value=False,
         is_advanced=True,
     )
