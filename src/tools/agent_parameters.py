@@ -24,7 +24,7 @@ from ..client.validation.argument_schemas import (
 )
 from ..types.errors import ArgumentsInvalid, MCPError
 from ..types.texts import compact_json, numbered, pointer_step, shortened, without_surrogates
-from .calling_hints import example_arguments
+from .calling_hints import example_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -221,9 +221,7 @@ def _for_example(part: Any, root: dict[str, Any], types: frozenset[str]) -> str:
     """How a value is written: KNIME refuses lists, objects and null before the tool's node gets them."""
     if types and types.isdisjoint(("array", "object", "null")):
         return ""
-    named = {section: root[section] for section in ("$defs", "definitions") if section in root}
-    asked = {**named, "type": "object", "properties": {"value": part}, "required": ["value"]}
-    made = json.loads(example_arguments(asked)).get("value")
+    made = example_of(part, root)
     text = compact_json(made)
     if not isinstance(made, list | dict) or len(text) > _LONGEST_EXAMPLE:
         return ", and never a list, an object or null itself"
