@@ -136,8 +136,9 @@ def listed_parameters(schema: dict[str, Any]) -> tuple[dict[str, Any], set[str]]
 
 
 def _required_parameters(schema: Mapping[str, Any]) -> set[str]:
-    whole = resolve(schema, schema)
-    parts = [whole, *(resolve(schema, part) for part in as_list(whole.get("allOf")))]
+    root = cast("dict[str, Any]", schema)
+    whole = resolve(root, root)
+    parts = [whole, *(resolve(root, part) for part in as_list(whole.get("allOf")))]
     return {name for part in parts for name in required_names(part)}
 
 
@@ -290,7 +291,7 @@ def _parameter(name: str, schema: Any, root: Mapping[str, Any], *, is_required: 
     wants_null = is_required and "null" in kinds
     content = _content(name, [*parts, *inner])
     # Servers that require what has a default fill it in all the same.
-    is_optional = not is_required or "default" in resolve(root, schema)
+    is_optional = not is_required or "default" in resolve(cast("dict[str, Any]", root), schema)
     return _shared(kinds, _kinds(inner), content, is_time, wants_null, _listed_texts(parts), is_optional)
 
 
