@@ -6,7 +6,7 @@ import logging
 import math
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -93,6 +93,7 @@ class CheckedDocument:
     document: GraphDocument | None
     problems: tuple[Problem, ...]
     dialect: Choice | None = None  # the dialect and the reason for it; None if nothing could be read
+    source: Yaml | None = field(default=None, repr=False)  # what was read; None if it is no YAML
 
 
 def load_document(
@@ -177,7 +178,7 @@ def check_text(
     placed = reading.placed()
     # Also servers with mistakes, which are told already: a node that calls one is not wrong as well.
     known = set(servers) | _names(raw)
-    checks = GraphChecks(findings, chosen.dialect, known, [tool.name for tool in placed])
+    checks = GraphChecks(findings, known, [tool.name for tool in placed])
     for tool in placed:
         checks.check(tool)
     _check_fields(findings, raw, placed, called or {})
@@ -185,7 +186,7 @@ def check_text(
     checks.recursion(placed)
     problems = sorted_problems([*findings.problems, *mcp_problems])
     if head is None or any(problem.severity is Severity.ERROR for problem in problems):
-        return CheckedDocument(document=None, problems=problems, dialect=chosen)
+        return CheckedDocument(document=None, problems=problems, dialect=chosen, source=source)
     version, server, limits = head
     document = GraphDocument(
         version=version,
@@ -197,7 +198,7 @@ def check_text(
         path=path,
         warnings=problems,
     )
-    return CheckedDocument(document=document, problems=problems, dialect=chosen)
+    return CheckedDocument(document=document, problems=problems, dialect=chosen, source=source)
 
 
 def _check_fields(

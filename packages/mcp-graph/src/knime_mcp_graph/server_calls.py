@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     from knime_mcp.runs.server_configs import ServerConfig
 
     from .audited_calls import AuditedCalls
-    from .graph_model import McpNode, Retry, Template
+    from .graph_model import Retry, Template
+    from .nodes import McpNode
     from .run_state import NodeRecord, NodeSequence, RunState
 
 

@@ -12,8 +12,8 @@ from knime_mcp_graph.graph_model import (
     Dialect,
     Expression,
     InvalidExpression,
-    SwitchNode,
 )
+from knime_mcp_graph.nodes import SwitchNode
 from tests.graph.graphs import HEAD, one_tool, texts, tool
 from tests.graph.recorded import filled, recorded
 
@@ -80,7 +80,7 @@ tools:
     assert (tool.entry.next, tool.exit.id) == ("sw", "exit")
     switch, call = tool.by_id["sw"], tool.by_id["m"]
     assert isinstance(switch, SwitchNode)
-    assert (switch.conditions[0].next, switch.default) == ("m", "exit")
+    assert (switch.conditions[0].next, switch.next) == ("m", "exit")
     assert call.args["a"] == Expression(text="entry.a")
     assert call.args["deep"] == [{"b": Expression(text="1")}, "$5.00"]
     assert isinstance(call.args["bad"], InvalidExpression)
@@ -101,7 +101,7 @@ def test_the_dialect_target():
     assert checked.dialect.dialect is Dialect.TARGET
     assert "the switch 's'" in checked.dialect.reason
     tool = checked.document.tools[0]
-    assert tool.by_id["s"].conditions[0].always
+    assert tool.by_id["s"].conditions[0].rule is None
     assert tool.by_id["s"].default is None
     assert tool.by_id["m"].args == {"a": Expression(text="$.entry.a"), "b": {"c": "$x"}}
     assert any("never tried" in text for text in texts(checked, Severity.WARNING))
