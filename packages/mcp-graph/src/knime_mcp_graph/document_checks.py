@@ -226,9 +226,10 @@ _FIRST_NAME: Final = re.compile(r"[^.\[]+")
 _STANDARD: Final = "a rule of the standard"
 _NO_PATH: Final = re.compile(r"[\[({*/<>=&|?~'\"]")
 _LONG_NUMBERS: Final = re.compile(
-    r""" "(?:\\.|[^"\\])*" | '(?:\\.|[^'\\])*' | (?<![\w.])([0-9]{16,})(?![\w.]) """, re.VERBOSE | re.DOTALL
+    r""" "(?:\\.|[^"\\])*" | '(?:\\.|[^'\\])*' | `[^`]*` | (?<![\w.])([0-9]{16,})(?:\.0+)?(?![\w.]) """,
+    re.VERBOSE | re.DOTALL,
 )
-"""Matches strings, and whole numbers that may be beyond 2^53; the group is the number."""
+"""Matches strings and names, and whole numbers that may be beyond 2^53; the group is the number."""
 _STRINGS: Final = re.compile(r""" "(?:\\.|[^"\\])*" | '(?:\\.|[^'\\])*' """, re.VERBOSE | re.DOTALL)
 _OTHER_LANGUAGES: Final = (
     (re.compile("==|!=="), "JSONata compares with = and !="),
