@@ -74,7 +74,9 @@ class ToolNode(CallingNode):
                 if error.kind in FINAL - {"limit"} or (error.kind == "limit" and run.line.run.left <= 0):
                     raise
                 kind = "arguments" if error.kind == "arguments" else "call"
-                raise RunError(error.sentence, kind=kind, code=error.code, details=error.details) from None
+                failure = RunError(error.sentence, kind=kind, code=error.code, details=error.details)
+                failure.may_have_run = error.may_have_run
+                raise failure from None
 
         return retried(self.retry, run.line, run.record, attempt)
 
