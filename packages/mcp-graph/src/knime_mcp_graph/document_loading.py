@@ -8,6 +8,7 @@ import os
 import re
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -258,6 +259,7 @@ _INT: Final = re.compile(r"([-+]?)(0b[01]+|0x[0-9a-fA-F]+|0o[0-7]+|[0-9]+)")
 _FLOAT: Final = re.compile(r"(?:[-+]?[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
 _INFINITE: Final = re.compile(r"([-+]?)\.(?:inf|Inf|INF)")
 _NAN: Final = frozenset({".nan", ".NaN", ".NAN"})
+_CACHED: Final = 4096
 _DIGITS: Final = 309  # of the largest number
 _LONGEST: Final = 1100
 """Binary digits of the largest number; Python is slow with, or refuses, longer texts."""
@@ -277,6 +279,7 @@ def write_yaml(text: str, data: Any) -> str:
     return edited(text, data, _RULES)
 
 
+@lru_cache(maxsize=_CACHED)
 def javascript_scalar(text: str) -> Any:
     """Resolves an unquoted scalar to None, a truth value, a number or the text itself.
 
@@ -308,6 +311,7 @@ def _whole(text: str) -> int | None:
     return int(match[1] + match[2][2 if base != 10 else 0 :], base)
 
 
+@lru_cache(maxsize=_CACHED)
 def rounded_number(text: str) -> tuple[str, str] | None:
     """Says of a whole number beyond 2^53 which other one it is as JavaScript's number."""
     written = _whole(text)
