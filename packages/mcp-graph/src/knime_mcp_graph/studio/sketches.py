@@ -97,14 +97,14 @@ def _drawn(nodes: dict[int, Raw], path: Path, source: Yaml, dialect: Dialect) ->
             }
             for index, node in nodes.items()
         ],
-        "ways": [asdict(way) for way in ways],
+        "ways": [_json(way) for way in ways],
         "drawing": {
             "width": drawing.width,
             "height": drawing.height,
             "boxes": {box.id: asdict(box) for box in drawing.boxes},
             "lines": [
                 {
-                    **asdict(line.way),
+                    **_json(line.way),
                     "target": line.target,
                     "points": [list(point) for point in line.points],
                     "isBack": line.is_back,
@@ -114,6 +114,10 @@ def _drawn(nodes: dict[int, Raw], path: Path, source: Yaml, dialect: Dialect) ->
             ],
         },
     }
+
+
+def _json(way: Way) -> Raw:
+    return {**asdict(way), "key": list(way.key)}
 
 
 def kinds_of_nodes(dialect: Dialect) -> dict[str, Raw]:

@@ -124,6 +124,8 @@ def test_a_text_with_mistakes_stays_and_is_judged(file):
     assert not state["canRun"]
     assert state["problems"][0]["path"] == ["tools", 0, "nodes", 0, "next"]
     assert state["problems"][0]["line"] == 9
+    (way,) = [way for way in state["tools"][0]["ways"] if way["target"] == "y"]
+    assert [*state["tools"][0]["nodes"][0]["path"], *way["key"]] == state["problems"][0]["path"]
     assert [node["id"] for node in state["tools"][0]["nodes"]] == ["entry", "x", "exit"]
     assert [line["source"] for line in state["tools"][0]["drawing"]["lines"]] == ["x"]
     write(desk, "tools: [\n")
