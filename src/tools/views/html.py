@@ -172,7 +172,7 @@ def verdict_note(verification: Verification) -> Html:
     verdict = verification.verdict
     texts = [finding.text for finding in verification.findings]
     return note(
-        "\n".join((f"Records: {verdict.value}", *texts, *verification.notes)),
+        "\n".join((f"Records: {verification.in_words}", *texts, *verification.notes)),
         kind=kinds.get(verdict, "warning"),
     )
 

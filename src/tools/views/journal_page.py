@@ -192,7 +192,7 @@ def _call(record: CallRecord, file: Path, *, is_altered: bool) -> RunStep:
     if is_altered:
         # What an altered record says of its end is no end of a call.
         step |= RunStep(
-            altered=_ALTERED, status="altered", mood="bad", reason=f"It says: {record.status.value}"
+            altered=_ALTERED, status="changed", mood="bad", reason=f"It says: {record.status.value}"
         )
     if record.files:
         step["pictures"] = [shown for picture in _pictures(record, file) for shown in picture_of(*picture)]
