@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _COMMANDS: Final[Mapping[str, str | Group]] = {
     "demo": "demo:demo",
+    "open": "open:open_folder",
     "inspect": "inspect:inspect",
     "list": "list:list_tools",
     "call": "call:call",
