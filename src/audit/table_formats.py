@@ -61,7 +61,6 @@ class FileTable:
     """
 
     table: pa.Table  # no two columns have the same name; columns of mixed types are JSON text
-    typed: bool  # whether cells have the types of the file; otherwise all cells are text
     objects: list[dict[str, Any]] | None = None
     """The rows as objects with the types of the file, if columns may have several types."""
     numbers: Sequence[int] | None = None
@@ -267,7 +266,7 @@ def _read_parquet(file: Path, _: Collection[str]) -> FileTable:
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # depends on what is damaged
             raise TableError(f"{file} cannot be read as Parquet: {str(error).rstrip('.')}") from None
     _check_names(names, file)
-    return FileTable(table, typed=True)
+    return FileTable(table)
 
 
 _SEPARATORS: Final = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
@@ -334,7 +333,7 @@ def _read_csv(file: Path, wanted: Collection[str], *, separators: Iterable[str] 
             f"names in line {header.lines}",
         ]
     )
-    return FileTable(unguarded(table.select(named)), typed=False, understood=how, notes=notes)
+    return FileTable(unguarded(table.select(named)), understood=how, notes=notes)
 
 
 _SIGNS: Final = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
@@ -508,7 +507,7 @@ def _of_objects(rows: list[dict[str, Any]]) -> FileTable:
     names = list(dict.fromkeys(name for row in rows for name in row))
     rows = [{name: row.get(name) for name in names} for row in rows]
     table = pa.Table.from_arrays([_column([row[name] for row in rows]) for name in names], names=names)
-    return FileTable(table, typed=True, objects=rows)
+    return FileTable(table, objects=rows)
 
 
 def _column(values: list[Any]) -> Any:
@@ -558,7 +557,6 @@ def _read_excel(file: Path, wanted: Collection[str]) -> FileTable:
     readable = ([None if isinstance(cell, Unreadable) else cell for cell in column] for column in columns)
     return FileTable(
         pa.Table.from_arrays([_column(column) for column in readable], names=names),
-        typed=True,
         objects=[dict(zip(names, map(json_value, row), strict=True)) for row in zip(*columns, strict=True)],
         understood=f"sheet '{sheet.title}', names in row {top + 1}",
         notes=tuple(sheet.notes),

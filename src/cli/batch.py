@@ -161,7 +161,9 @@ def batch(
     # All of it before the first call: a file that cannot be written must not cost the results.
     check_folder(save_dir)
     check_readable(table)
-    from ..runs.argument_sources import ParameterRows, PlannedCalls
+    from ..runs.argument_sources import PlannedCalls
+    from ..runs.parameter_rows import ParameterRows
+    from ..tools.caller.calls_report import outcome_columns
     from .batch_run import run_and_write, say_what_is_sent, table_run
     from .sessions import CommandSessions
 
@@ -182,6 +184,7 @@ def batch(
             parameters=ParameterRows.of_file(parameters.only(kept[:limit])),
             json_column=arguments_column,
             decimal_comma=decimal_comma,
+            outcomes=outcome_columns(parameters.columns),
             demands_arguments=True,
         )
         calls = sessions.run_for([route], save_dir)

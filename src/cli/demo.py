@@ -145,7 +145,8 @@ class DemoStory:
         show_table(None, ("Tool name", "Parameters", "Description"), rows)
 
     def _batch(self, sessions: CommandSessions, route: ServerRoute) -> None:
-        from ..runs.argument_sources import ParameterRows, PlannedCalls
+        from ..runs.argument_sources import PlannedCalls
+        from ..runs.parameter_rows import ParameterRows
         from .batch_run import run_and_write, table_run
 
         self._table.parent.mkdir(parents=True, exist_ok=True)

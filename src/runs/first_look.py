@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ..audit.secrets import SecretMarker
-    from .argument_sources import ParameterRows, PlannedCalls
+    from .argument_sources import PlannedCalls
+    from .parameter_rows import ParameterRows
 
 _SHOWN: Final = 3
 _LOOKED_AT: Final = 50

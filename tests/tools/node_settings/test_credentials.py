@@ -21,6 +21,7 @@ from knime_mcp.tools.node_settings.connection import (
     refuse_commands,
     route_from_settings,
     sent_in_clear,
+    timeouts_from_settings,
 )
 from knime_mcp.tools.node_settings.shared_parameters import credential_choices
 from knime_mcp.types.errors import SettingInvalid
@@ -293,6 +294,12 @@ def test_a_header_line_without_colon_is_named_by_number_only():
     with pytest.raises(SettingInvalid, match="Line 2") as caught:
         header_lines(f"X-A: 1\n{CANARY}")
     assert CANARY not in str(caught.value)
+
+
+def test_a_flow_variable_that_is_no_number_is_no_clock():
+    node = SimpleNamespace(connect_timeout=1.0, idle_timeout=float("nan"), total_timeout=1.0)
+    with pytest.raises(SettingInvalid, match="idle timeout is no number"):
+        timeouts_from_settings(node)
 
 
 def test_servers_that_are_commands_are_refused():
