@@ -47,7 +47,6 @@ _COMMANDS: Final[Mapping[str, str | Group]] = {
         "Make an installed KNIME load the nodes, and see why it does not.",
         {
             "install": "knime_setup:install",
-            "uninstall": "knime_setup:uninstall",
             "doctor": "knime_setup:doctor",
         },
     ),

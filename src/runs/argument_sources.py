@@ -35,7 +35,7 @@ from .call_values import PlannedCall
 from .cell_contents import content_as_json, content_of_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from ..types.tool import Tool
     from .parameter_rows import ParameterRows
