@@ -67,6 +67,8 @@ RESULT_COLUMNS: Final[tuple[tuple[str, str, ResultKind], ...]] = (
     ("Attempts", "attempts", "int32"),
 )
 """Name, attribute of the record, and kind of each column of *Results* about a call, except the tool's."""
+THOUSANDS: Final = r"[.'’ \u00a0\u202f]"
+"""What separates thousands where the comma is decimal."""
 _SIGNS_OF_RESULTS: Final = frozenset({"Input row", "Structured result", "Duration (s)"})
 _OUTCOME: Final = frozenset({"Result", "Status", "Error"})
 _KEYS_OF_RECORDS: Final = ("List", "Position")  # beside *Input row* and *Tool name*, in *Records*
@@ -443,7 +445,7 @@ def _cells_of(
     return {name: _with_point(cell, parameters[name]) for name, cell in cells.items()}
 
 
-_NUMBER_WITH_COMMA: Final = re.compile(r"[+-]?(?:\d{1,3}(?:\.\d{3})+|\d+)(?:,\d+)?")
+_NUMBER_WITH_COMMA: Final = re.compile(rf"\+?(-?(?:\d{{1,3}}(?:{THOUSANDS}\d{{3}})+|\d+)(?:,\d+)?)")
 
 
 def _with_point(cell: Any, parameter: Parameter) -> Any:
@@ -451,9 +453,8 @@ def _with_point(cell: Any, parameter: Parameter) -> Any:
     if not isinstance(cell, str) or parameter.kinds.isdisjoint(("number", "integer")):
         return cell
     # A point that is not before three digits separates no thousands: `1.5` stays one and a half.
-    if not _NUMBER_WITH_COMMA.fullmatch(cell.strip()):
-        return cell
-    return cell.strip().replace(".", "").replace(",", ".")
+    number = _NUMBER_WITH_COMMA.fullmatch(cell.strip())
+    return cell if number is None else re.sub(THOUSANDS, "", number[1]).replace(",", ".")
 
 
 def _argument(cell: Any, parameter: Parameter, pointer: str) -> Any:
