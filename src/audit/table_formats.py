@@ -40,6 +40,7 @@ _EXCELS: Final = re.compile(r'"?sep=([,;|\t])"?\s*$', re.IGNORECASE)
 """The first line with which Excel declares the separator of a CSV file."""
 _LINE: Final = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n|\Z)")
 _INK: Final = re.compile(rb"\S")
+_BLANKS: Final = re.compile(r"[\s\u200b\ufeff]+")
 _LARGEST_BLOCK: Final = 2**31 - 1
 _AT_A_TIME: Final = 512
 _LARGE: Final = 1 << 24  # bytes
@@ -107,9 +108,10 @@ class FileTable:
         compute: Any = pc
         if not self.columns:
             return list(range(self.total))
-        there = reduce(compute.or_, map(_has_values, self.table.columns)).to_pylist()
-        for index, row in enumerate(self.objects or () if self.unreadable else ()):
-            there[index] |= any(isinstance(value, Unreadable) for value in row.values())
+        if self.objects is not None:
+            there = [not all(map(_is_blank, row.values())) for row in self.objects]
+        else:
+            there = reduce(compute.or_, map(_has_values, self.table.columns)).to_pylist()
         return [index for index, is_there in enumerate(there) if is_there]
 
     @property
@@ -127,6 +129,10 @@ class FileTable:
             yield from (dict(zip(self.columns, row, strict=True)) for row in zip(*columns, strict=True))
 
 
+def _is_blank(value: Any) -> bool:
+    return value is None or (isinstance(value, str) and _BLANKS.fullmatch(value) is not None)
+
+
 def _has_values(column: pa.ChunkedArray[Any]) -> Any:
     """For each cell whether it has a value other than blanks; an empty text in CSV is one, in quotes."""
     import pyarrow as pa
@@ -135,7 +141,9 @@ def _has_values(column: pa.ChunkedArray[Any]) -> Any:
     compute: Any = pc
     there = compute.is_valid(column)
     if pa.types.is_string(column.type):
-        blank = compute.fill_null(compute.match_substring_regex(column, r"^\s+$"), False)
+        blank = compute.fill_null(
+            compute.match_substring_regex(column, r"^[\s\p{Z}\x{200B}\x{FEFF}]+$"), False
+        )
         there = compute.and_not(there, blank)
     return there
 

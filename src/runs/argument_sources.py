@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from .parameter_rows import ParameterRows
 
 _EXACT: Final = 2**53  # every whole number below is exact as a double
+THOUSANDS: Final = r"[.'’ \u00a0\u202f]"
+"""What separates thousands where the comma is decimal."""
 _WITH_ZONE: Final = re.compile(r"[\dT:.+-]+Z?\[[\w/+:-]+\]")
 _TEXT = frozenset({"string"})
 _IN_WORDS = {
@@ -231,7 +233,7 @@ def arguments_from_row(
     return {name: _argument(cell, parameters[name], pointer_step(name)) for name, cell in cells.items()}
 
 
-_NUMBER_WITH_COMMA: Final = re.compile(r"[+-]?(?:\d{1,3}(?:\.\d{3})+|\d+)(?:,\d+)?")
+_NUMBER_WITH_COMMA: Final = re.compile(rf"\+?(-?(?:\d{{1,3}}(?:{THOUSANDS}\d{{3}})+|\d+)(?:,\d+)?)")
 
 
 def _with_point(cell: Any, parameter: Parameter) -> Any:
@@ -239,9 +241,8 @@ def _with_point(cell: Any, parameter: Parameter) -> Any:
     if not isinstance(cell, str) or parameter.kinds.isdisjoint(("number", "integer")):
         return cell
     # A point that is not before three digits separates no thousands: `1.5` stays one and a half.
-    if not _NUMBER_WITH_COMMA.fullmatch(cell.strip()):
-        return cell
-    return cell.strip().replace(".", "").replace(",", ".")
+    number = _NUMBER_WITH_COMMA.fullmatch(cell.strip())
+    return cell if number is None else re.sub(THOUSANDS, "", number[1]).replace(",", ".")
 
 
 def _argument(cell: Any, parameter: Parameter, pointer: str) -> Any:
