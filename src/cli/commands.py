@@ -35,12 +35,15 @@ _COMMANDS: Final[Mapping[str, str | Group]] = {
     "login": "login:login",
     "logout": "login:logout",
     "config": Group(
-        "Servers with names, which other commands take instead of a URL.",
+        "Servers with names, which other commands take instead of a URL, and the agents' model.",
         {
             "list": "config:list_servers",
             "add": "config:add",
             "remove": "config:remove",
+            "trust": "config:trust",
             "import": "config:import_servers",
+            "export": "config:export",
+            "model": "config:model",
         },
     ),
     "knime": Group(
