@@ -23,7 +23,7 @@ from .files import (
 )
 from .named_servers import known_model
 from .shared_options import SELDOM, SaveDirOption, ServersOption, options_under, takes
-from .terminal import complain, note, print_json, print_text
+from .terminal import complain, note, print_json, print_markdown, print_text
 
 if TYPE_CHECKING:
     from .agent_run import AgentRun
@@ -231,13 +231,14 @@ def _show(run: AgentRun, *, as_json: bool) -> ExitCode:
     if as_json:
         print_json(run.as_json())
     elif answered.error is None:
-        print_text(answered.text)
+        # An answer in a form is for programs.
+        (print_text if run.has_form else print_markdown)(answered.text)
     if answered.error is not None:
         if not as_json:
             for remark in answered.notes:
                 note(at_terminal(remark))
             complain(at_terminal(answered.error))
         return ExitCode.FAILED
-    if warning := run.warning():
+    for warning in run.warnings():
         note(at_terminal(warning))
     return ExitCode.OK

@@ -78,6 +78,11 @@ class AgentRun:
         self._agent: Prompter
         self._finished: FinishedPrompts | None = None
 
+    @property
+    def has_form(self) -> bool:
+        """Whether the answer is JSON, by a schema."""
+        return self._answer_schema is not None
+
     @contextmanager
     def asked(self, question: str, *, routes: list[ServerRoute]) -> Generator[None]:
         """Asks the question, and shows the run on standard error; the run is complete after the block.
@@ -210,8 +215,8 @@ class AgentRun:
             )
         return text
 
-    def warning(self) -> str | None:
-        return self._runs.warning()
+    def warnings(self) -> list[str]:
+        return self._runs.warnings()
 
     def page(self) -> str:
         """The run as an HTML page."""
@@ -221,7 +226,7 @@ class AgentRun:
         audit = self._journal
         facts = (("Model", model), ("Journal", None if audit is None else str(audit)))
         return timeline_page(
-            self._runs.timelines, title="knime-mcp agent", warning=self.warning(), facts=facts
+            self._runs.timelines, title="knime-mcp agent", warning=self._runs.warning(), facts=facts
         )
 
     def as_json(self) -> dict[str, Any]:

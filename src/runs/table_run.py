@@ -365,7 +365,11 @@ class RunSummary:
             self.unknown.append(f"{record.tool_name}{row}")
 
     def warning(self) -> str | None:
-        """All warnings, one sentence each; None without warnings."""
+        """All warnings in one text; None without warnings."""
+        return " ".join(self.warnings()) or None
+
+    def warnings(self) -> list[str]:
+        """All warnings, one sentence each."""
         sentences = [self._failures(self.first_failure)] if self.first_failure is not None else []
         sentences += [_FEWER] if self.overran else []
         if self.unknown and self.total > 1:
@@ -391,7 +395,7 @@ class RunSummary:
             there = f"there are {_listed(sorted(self.properties))}"
             there = there if self.properties else "all there is stands in 'Result'"
             sentences.append(f"No structured result has {_listed(self.absent)}; {there}.")
-        return " ".join(sentences) or None
+        return sentences
 
     def _failures(self, first: CallRecord) -> str:
         name = first.tool_name or ""
