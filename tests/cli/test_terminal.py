@@ -112,7 +112,7 @@ def test_what_a_model_wrote_is_markdown_on_a_terminal_only(cli, tmp_path):
         assert "(http://evil.example/x)" in shown  # where it leads is seen
         assert cli(*words).out.strip() == answer
     assert paragraphs(answer[:20]) == ("Two **desks**:", "1. t")
-    assert paragraphs(answer[:60])[0].endswith("the *red* one")
+    assert paragraphs(answer[:53])[0].endswith("the *red* one")
     assert paragraphs(answer)[0].endswith("x\n```")
 
 
