@@ -345,7 +345,7 @@ def test_a_limit_makes_the_calls_of_the_first_rows_and_resume_the_others(cli, ta
 
 def test_the_failed_rows_of_a_result_can_be_called_again(cli, server, table, tmp_path):
     done = cli("batch", server.url, "echo", table("text,times\na,1\nb,many\n"), "--out", "r.csv")
-    assert "call them again: r.csv --only-failed" in done.err
+    assert f"call them again: knime-mcp batch {server.url} echo r.csv --only-failed" in done.err
     text = (tmp_path / "r.csv").read_text("utf-8")
     (tmp_path / "r.csv").write_text(text.replace("many", "2"), "utf-8")
     done = cli("batch", server.url, "echo", "r.csv", "--only-failed", "--json")
