@@ -166,7 +166,7 @@ def replay(
 
     Only tools run that are declared as read-only and have not changed; all others get a dry run and are
     skipped. The exit code is 0 only if every call that ran is the same, nothing is missing, changed or
-    failed, and the records are not altered and have the --head.
+    failed, and the records are not changed and have the --head.
 
     Example: knime-mcp replay run.jsonl --ignore /time
     """

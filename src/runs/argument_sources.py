@@ -35,7 +35,7 @@ from .call_values import PlannedCall
 from .cell_contents import content_as_json, content_of_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from ..types.tool import Tool
     from .parameter_rows import ParameterRows
@@ -63,7 +63,8 @@ class PlannedCalls:
     problem: MCPError | None = None  # the reason why no call can be made, None if calls can be made
     # arguments of every call, entered as JSON; arguments of a row win over them
     values: dict[str, Any] = field(default_factory=dict[str, Any])
-    # arguments of every call, entered as names and values; they win over ``values``
+    # arguments of every call, entered as names and values; they win over ``values``. An empty value stands for
+    # nothing, where the tool's schema lets it be left out or null
     pairs: Sequence[tuple[str, str]] = ()
     parameters: ParameterRows | None = None  # the rows, None for a single call
     tool_column: str | None = None  # the column that names each row's tool
@@ -168,7 +169,9 @@ class PlannedCalls:
         candidates = [name for name in self._columns if name in parameters or name not in self.outcomes]
         column_of = plan_columns(parameters, candidates)
         self._matched.update(column_of.values())
-        fixed = {**self.values, **arguments_from_pairs(self.pairs, parameters, files=True)}
+        entered = arguments_from_pairs(self.pairs, parameters, files=True)
+        empty = {name.strip() for name, text in self.pairs if not text}
+        fixed = {**self.values, **_without_empty(entered, empty, parameters)}
         nulls = {name: column for name, column in column_of.items() if parameters[name].wants_null}
         known = self._known[id(tool)] = _KnownTool(tool, parameters, column_of, fixed, nulls)
         return known
@@ -305,6 +308,23 @@ def arguments_from_pairs(
         else:
             arguments[name] = cell_to_json(text, parameter, pointer)
     return arguments
+
+
+def _without_empty(
+    arguments: Mapping[str, Any], empty: Collection[str], parameters: Mapping[str, Parameter]
+) -> dict[str, Any]:
+    """The arguments, of which empty ones are left out or null; what has to be there is an empty text.
+
+    `agent_parameters.arguments_given` has the same rule for the agents of KNIME.
+    """
+    kept: dict[str, Any] = {}
+    for name, value in arguments.items():
+        parameter = parameters.get(name, ANYTHING)
+        if name not in empty:
+            kept[name] = value
+        elif not parameter.is_optional:
+            kept[name] = None if parameter.wants_null else value
+    return kept
 
 
 def cell_to_json(value: Any, parameter: Parameter, pointer: str) -> Any:

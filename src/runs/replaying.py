@@ -218,7 +218,7 @@ def _altered(verification: Verification) -> MCPError:
     verdict = verification.verdict
     found = next(f.text for f in verification.findings if f.verdict is verdict)
     return MCPError(
-        f"The records are {verdict.value}, so nothing was called: {found.rstrip('.')}",
+        f"The records are {verification.in_words}, so nothing was called: {found.rstrip('.')}",
         fix="Restore them; or, if you know what was changed, use knime-mcp replay --force-altered",
     )
 
@@ -417,7 +417,7 @@ class ReplaySummary:
             )
         if not self.verification.consistent:
             problems = " ".join(finding.text for finding in self.verification.findings)
-            sentences.append(f"The records are {self.verification.verdict.value}: {problems}")
+            sentences.append(f"The records are {self.verification.in_words}: {problems}")
         return " ".join(sentences) or None
 
     def table(self) -> pa.Table:
@@ -428,7 +428,7 @@ class ReplaySummary:
         checked = self.verification
         remarks = [finding.text for finding in checked.findings] + list(checked.notes)
         count = sum(run.count for run in checked.runs)
-        rows.append((checked.verdict.value, count, "\n".join(remarks) or None))
+        rows.append((checked.in_words, count, "\n".join(remarks) or None))
         names = [*(verdict.value for verdict in ReplayVerdict), "records"]
         if texts := self.rule_texts():
             rows.append(("rules", sum(1 for rule in self.used if self.used[rule]), "\n".join(texts)))

@@ -330,6 +330,11 @@ def example_arguments(schema: dict[str, Any]) -> str:
     return compact_json(value if isinstance(value, dict) else {})
 
 
+def example_of(part: Any, root: dict[str, Any]) -> Any:
+    """Makes an example of what a part of a schema describes."""
+    return _Example(root).of(part, 0)
+
+
 class _Example:
     """Makes one example. Counts its parts, so that a hostile schema cannot make the example huge."""
 

@@ -306,7 +306,7 @@ class MCPToolCaller(CallerDialog):
             tool=tool,
             problem=problem,
             values=parse_arguments_setting(self.arguments_json),
-            pairs=[(pair.name, pair.value) for pair in self.arguments if pair.value],
+            pairs=[(pair.name, pair.value) for pair in self.arguments],
             parameters=None if rows is None else ParameterRows(table=rows),
             tool_column=per_row,
             json_column=chosen_column(self.arguments_column),
