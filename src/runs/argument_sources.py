@@ -63,8 +63,8 @@ class PlannedCalls:
     problem: MCPError | None = None  # the reason why no call can be made, None if calls can be made
     # arguments of every call, entered as JSON; arguments of a row win over them
     values: dict[str, Any] = field(default_factory=dict[str, Any])
-    # arguments of every call, entered as names and values; they win over ``values``. An empty value stands for
-    # nothing, where the tool's schema lets it be left out or null
+    # arguments of every call, entered as names and values; they win over ``values``. An empty value is left
+    # out or null, where the tool's schema allows that
     pairs: Sequence[tuple[str, str]] = ()
     parameters: ParameterRows | None = None  # the rows, None for a single call
     tool_column: str | None = None  # the column that names each row's tool
