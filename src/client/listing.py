@@ -197,9 +197,9 @@ class Listings:
             if response is None:
                 return pages
             result = result_of(response.message)
-            asked, before = cursor, entries
+            last_cursor, before = cursor, entries
             entries, cursor = parse_page(result, kind.key)
-            is_again = asked is not None and asked == cursor and entries == before
+            is_again = last_cursor is not None and last_cursor == cursor and entries == before
             if is_again and (kind is _TOOLS or not cursor):  # for the others it is a circle, see below
                 pages.is_whole = not cursor  # against the protocol, some servers end with an empty cursor
                 return pages

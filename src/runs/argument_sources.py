@@ -65,10 +65,9 @@ class PlannedCalls:
     problem: MCPError | None = None  # the reason why no call can be made, None if calls can be made
     # arguments of every call, entered as JSON; arguments of a row win over them
     values: dict[str, Any] = field(default_factory=dict[str, Any])
-    # arguments of every call, entered as names and values; they win over ``values``
+    # arguments of every call, entered as names and values; they win over ``values``. An empty value is left
+    # out or null, where the tool's schema allows that
     pairs: Sequence[tuple[str, str]] = ()
-    # whether an empty value there stands for nothing, where the tool's schema lets it be left out or null
-    omit_empty: bool = False
     parameters: ParameterRows | None = None  # the rows, None for a single call
     tool_column: str | None = None  # the column that names each row's tool
     # the column that holds all arguments of a row as JSON; None for one column per argument
@@ -173,10 +172,8 @@ class PlannedCalls:
         column_of = plan_columns(parameters, candidates)
         self._matched.update(column_of.values())
         entered = arguments_from_pairs(self.pairs, parameters, files=True)
-        if self.omit_empty:
-            empty = {name.strip() for name, text in self.pairs if not text}
-            entered = _without_empty(entered, empty, parameters)
-        fixed = {**self.values, **entered}
+        empty = {name.strip() for name, text in self.pairs if not text}
+        fixed = {**self.values, **_without_empty(entered, empty, parameters)}
         nulls = {name: column for name, column in column_of.items() if parameters[name].wants_null}
         known = self._known[id(tool)] = _KnownTool(tool, parameters, column_of, fixed, nulls)
         return known

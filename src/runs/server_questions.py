@@ -70,8 +70,8 @@ class ServerQuestions:
 
     def answerers(self, route: ServerRoute) -> Answerers:
         """For the client of a server."""
-        asked = partial(self._asked, replace(route, tool=None, digest=None))
-        return {"elicitation": partial(asked, ELICITATION), "sampling": partial(asked, SAMPLING)}
+        ask = partial(self._asked, replace(route, tool=None, digest=None))
+        return {"elicitation": partial(ask, ELICITATION), "sampling": partial(ask, SAMPLING)}
 
     def _asked(self, route: ServerRoute, method: str, params: Mapping[str, Any]) -> Reply:
         if self._answer is not None:
@@ -160,8 +160,8 @@ def _reviewed(call: CallInProgress, sampled: ToolAnswer, review: CallHook) -> To
     shown = replace(call.plan, tool=tool, arguments={"text": sampled.text}, decision=None)
     decided = replace(call.run, hooks=(review,)).decided(shown)
     said = f"{call.plan.decision}; answer {decided.decision}"
-    asked = [seconds for seconds in (call.plan.asked, decided.asked) if seconds is not None]
-    call.plan = replace(call.plan, decision=said, denied=decided.denied, asked=sum(asked) if asked else None)
+    waits = [seconds for seconds in (call.plan.asked, decided.asked) if seconds is not None]
+    call.plan = replace(call.plan, decision=said, denied=decided.denied, asked=sum(waits) if waits else None)
     if decided.error is not None:
         raise decided.error
     text = (decided.arguments or {})["text"]

@@ -52,8 +52,8 @@ class TypedResults:
         self._records.write(json.dumps(record) + "\n")
 
     def _record_of(self, outcome: CallOutcome) -> dict[str, Any]:
-        text, told = outcome.record.result or "", outcome.record.structured_result
-        structured = None if told is None else json.loads(told)
+        text, structured_text = outcome.record.result or "", outcome.record.structured_result
+        structured = None if structured_text is None else json.loads(structured_text)
         found = [record for _, records in records_of(structured, text) for record in records]
         if len(found) > 1:
             self.several += 1

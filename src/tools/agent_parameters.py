@@ -165,8 +165,8 @@ def _parameter(
     empty = optional or "null" in types
     shown = _shown(form, types, values, whole, empty=empty)
     about = [whole.get("description") or whole.get("title") or ""]
-    unsaid = whole.keys() - shown.keys() - _ABOUT
-    if form == "json" or unsaid:
+    others = whole.keys() - shown.keys() - _ABOUT
+    if form == "json" or others:
         lead = f"JSON in a text{_for_example(part, root, types)}" if form == "json" else "It has to fit"
         about.append(_in_words(whole, root, lead))
     if form == "number" and empty:
@@ -230,24 +230,24 @@ def _for_example(part: Any, root: dict[str, Any], types: frozenset[str]) -> str:
 
 def _in_words(whole: dict[str, Any], root: dict[str, Any], lead: str) -> str:
     """The schema as text, with the definitions to which it refers."""
-    told = {key: value for key, value in whole.items() if key not in ("description", "title")}
-    if not told:
+    described = {key: value for key, value in whole.items() if key not in ("description", "title")}
+    if not described:
         return f"{lead}."
     for section in ("$defs", "definitions"):
         named = as_object(root.get(section))
-        used = _used(compact_json(told), named, section)
-        told |= {section: {name: named[name] for name in used}} if used else {}
-    return f"{lead}, of the schema {shortened(compact_json(told), _LONGEST_SCHEMA)}."
+        used = _used(compact_json(described), named, section)
+        described |= {section: {name: named[name] for name in used}} if used else {}
+    return f"{lead}, of the schema {shortened(compact_json(described), _LONGEST_SCHEMA)}."
 
 
 def _used(text: str, named: Mapping[str, Any], section: str) -> list[str]:
     found: dict[str, None] = {}
     waiting = [text]
     while waiting:
-        told = waiting.pop()
+        text = waiting.pop()
         for name in named:
             # A search in the text, as references may stand at any depth.
-            if name not in found and f'"#/{section}/{pointer_step(name)[1:]}"' in told:
+            if name not in found and f'"#/{section}/{pointer_step(name)[1:]}"' in text:
                 found[name] = None
                 waiting.append(compact_json(named[name]))
     return sorted(found)
@@ -324,4 +324,6 @@ def notes_of(tool: MCPTool, cell_name: str, *, refused: str = "") -> str | None:
 
 def renamed_parameters(parameters: Sequence[AgentParameter]) -> str:
     pairs = [(own.knime_name, own.name) for own in parameters if own.name is not None]
-    return ", ".join(f"{ours} for {theirs or repr('')}" for ours, theirs in pairs if ours != theirs)
+    return ", ".join(
+        f"{knime_name} for {name or repr('')}" for knime_name, name in pairs if knime_name != name
+    )

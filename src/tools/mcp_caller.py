@@ -307,7 +307,6 @@ class MCPToolCaller(CallerDialog):
             problem=problem,
             values=parse_arguments_setting(self.arguments_json),
             pairs=[(pair.name, pair.value) for pair in self.arguments],
-            omit_empty=True,
             parameters=None if rows is None else ParameterRows(table=rows),
             tool_column=per_row,
             json_column=chosen_column(self.arguments_column),

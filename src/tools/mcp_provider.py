@@ -362,8 +362,8 @@ class MCPToolProvider:
         ]
         if choices:  # KNIME drops empty arrays
             # Several Providers may lead into one Caller, so each needs a variable of its own.
-            asked = [outcome.request.server for outcome in provision.outcomes]
-            name = variable_name(asked, taken=ctx.flow_variables)
+            servers = [outcome.request.server for outcome in provision.outcomes]
+            name = variable_name(servers, taken=ctx.flow_variables)
             ctx.flow_variables[name] = encode_choices(choices)
         messages = list(warnings(provision))
         if self.save_components_to.strip():

@@ -79,11 +79,13 @@ def tool_cell(tool: MCPTool, name: str, settings: dict[str, Any], *, refusal: st
         behind={MARKER: document.encode()},
     )
     renamed = renamed_parameters(parameters)
-    told = f"{tool.description}\n\nNames of parameters here: {renamed}" if renamed else tool.description
+    description = (
+        f"{tool.description}\n\nNames of parameters here: {renamed}" if renamed else tool.description
+    )
     schema = {own.knime_name: own.shown for own in parameters}
     return ToolCell(
         name=name,
-        description=refusal or told.strip(),
+        description=refusal or description.strip(),
         parameter_schema=compact_json(schema) if schema else "",
         has_records=has_records,
         store=write_segment(segment),

@@ -253,10 +253,10 @@ def is_issuer(stated: str, issuer: str) -> bool:
 
     Entra ID has one document for all tenants, with the issuer ``https://login.microsoftonline.com/{tenantid}/v2.0``.
     """
-    theirs, ours = stated.split("/"), issuer.split("/")
-    return len(theirs) == len(ours) and all(
+    stated_parts, issuer_parts = stated.split("/"), issuer.split("/")
+    return len(stated_parts) == len(issuer_parts) and all(
         each == other or (number > _AUTHORITY and each.startswith("{") and each.endswith("}") and other != "")
-        for number, (each, other) in enumerate(zip(theirs, ours, strict=True))
+        for number, (each, other) in enumerate(zip(stated_parts, issuer_parts, strict=True))
     )
 
 
@@ -296,12 +296,12 @@ def check_resource(metadata: ResourceMetadata, server_url: str) -> None:
     whole segments.
     """
     resource = with_tls(metadata.resource, server_url)
-    ours, theirs = urlsplit(canonical_resource(server_url)), urlsplit(resource)
-    prefix = theirs.path.rstrip("/")
+    server, target = urlsplit(canonical_resource(server_url)), urlsplit(resource)
+    prefix = target.path.rstrip("/")
     covers = origin_of(resource) == origin_of(server_url) and (
-        ours.path == prefix or ours.path.startswith(prefix + "/")
+        server.path == prefix or server.path.startswith(prefix + "/")
     )
-    if not covers or theirs.fragment:
+    if not covers or target.fragment:
         raise AuthError(
             f"The server's metadata is about another resource ({origin_and_path(metadata.resource)[:200]})",
             fix="A token for it could be stolen, so no login was started. Check the URL, or ask whoever runs "

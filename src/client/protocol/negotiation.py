@@ -447,8 +447,8 @@ class Negotiation:
         words, or not at all.
         """
         assert isinstance(self._last, Initialize)
-        asked = self._last.version
-        older = HANDSHAKE_VERSIONS[: HANDSHAKE_VERSIONS.index(asked)]
+        last_version = self._last.version
+        older = HANDSHAKE_VERSIONS[: HANDSHAKE_VERSIONS.index(last_version)]
         if self._pinned or not older or self._initialized >= len(HANDSHAKE_VERSIONS):
             return None
         words = _words_of(outcome)
@@ -483,9 +483,9 @@ class Negotiation:
 
     def _no_common_version(self, supported: list[Any]) -> VersionError:
         offered = tuple(str(version)[:_LONGEST_VERSION] for version in supported[:_MOST_VERSIONS])
-        ours = self._pinned or ", ".join(ALL_VERSIONS)
+        versions = self._pinned or ", ".join(ALL_VERSIONS)
         return VersionError(
-            f"The server speaks protocol revision {', '.join(offered)}, this client {ours}",
+            f"The server speaks protocol revision {', '.join(offered)}, this client {versions}",
             supported=offered,
             fix="Remove the pinned protocol version" if self._pinned else "Update knime-mcp or the server",
         )

@@ -93,10 +93,10 @@ def _closest(problem: ValidationError) -> ValidationError:
     while problem.kind.name in {"anyOf", "oneOf"} and not wanted_types(problem) and all(_branches(problem)):
         branches = [branch for branch in _branches(problem) if not _is_of_another_type(branch, problem)]
         tagged = [branch for branch in branches if not _wrong_tags(branch, problem)]
-        meant = branches if len(branches) == 1 else tagged
-        if not meant:
+        candidates = branches if len(branches) == 1 else tagged
+        if not candidates:
             return problem
-        problem = max((branch[0] for branch in meant), key=lambda error: len(error.instance_path))
+        problem = max((branch[0] for branch in candidates), key=lambda error: len(error.instance_path))
     return problem
 
 

@@ -175,8 +175,8 @@ def route_from_settings(
     if name is None:
         wanted = replace(usual, headers=wanted.headers, transport=wanted.transport, digest=wanted.digest)
     ways = [part.name for part in fields(ServerRoute) if part.name != "url"]
-    unsaid = {way: getattr(wanted, way) for way in ways if getattr(route, way) == getattr(usual, way)}
-    return replace(route, **unsaid)
+    added = {way: getattr(wanted, way) for way in ways if getattr(route, way) == getattr(usual, way)}
+    return replace(route, **added)
 
 
 def _entered(server: str) -> ServerRoute:

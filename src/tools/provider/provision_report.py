@@ -75,12 +75,12 @@ def failure(provision: Provision) -> MCPError:
         else f" To see every step of the connection in the view, {warn}."
     )
     fix = error.fix or "Check the URL in a browser or with whoever runs the server"
-    told = error.at(server=first.request.server or None)  # of the same class, and so with its code
-    told.what = visible(f"{lead}No tools, because phase '{first.phase}' failed: {error.what}")
+    whole = error.at(server=first.request.server or None)  # of the same class, and so with its code
+    whole.what = visible(f"{lead}No tools, because phase '{first.phase}' failed: {error.what}")
     # A single server may come from the dialog, where there are no rows.
-    told.row = first.request.row if many else None
-    told.fix = f"{fix.rstrip('.')}.{more}{keep}"
-    return told
+    whole.row = first.request.row if many else None
+    whole.fix = f"{fix.rstrip('.')}.{more}{keep}"
+    return whole
 
 
 def warnings(provision: Provision) -> list[str]:
