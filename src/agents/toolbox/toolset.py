@@ -62,6 +62,7 @@ class Toolset:
         )
         self.by_name = {bound.name: bound for bound in self.bound}
         self._by_tool = {bound.tool: bound for bound in self.bound}
+        self._by_shown = {bound.shown_name: bound for bound in self.bound}
 
     def __len__(self) -> int:
         return len(self.bound)
@@ -107,6 +108,11 @@ class Toolset:
         """The name that people see for a bound name; an unknown name is returned unchanged."""
         bound = self.by_name.get(name)
         return name if bound is None else bound.shown_name
+
+    def bound_name(self, shown: str) -> str:
+        """The name that a model uses for a shown name; an unknown name is returned unchanged."""
+        bound = self._by_shown.get(shown)
+        return shown if bound is None else bound.name
 
     def marked(
         self, name: str, arguments: Mapping[str, Any] | None, secrets: SecretMarker
