@@ -107,8 +107,9 @@ def nodes_environment(distribution: metadata.Distribution | None = None) -> Node
     source = json.loads(text)
     if source.get("dir_info", {}).get("editable"):
         return None
-    parts = urlsplit(source["url"])
+    url = str(source["url"])
+    parts = urlsplit(url)
     file = Path(url2pathname(parts.path))
     is_wheel = parts.scheme == "file" and file.is_file()
     content = sha256(file.read_bytes()).hexdigest() if is_wheel else ""
-    return NodesEnvironment(folder, f"{_PROJECT}[knime] @ {source['url']}", content)
+    return NodesEnvironment(folder, f"{_PROJECT}[knime] @ {url}", content)

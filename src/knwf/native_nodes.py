@@ -54,6 +54,8 @@ BOUNDARY_FACTORIES: Final[dict[str, BoundaryKind]] = {
 CONCATENATE_FACTORY: Final = "org.knime.base.node.preproc.append.row.AppendedRowsNodeFactory"
 STRING_TO_PATH_FACTORY: Final = "org.knime.filehandling.utility.nodes.stringtopath.StringToPathNodeFactory"
 WORKFLOW_TO_TOOL_FACTORY: Final = "org.knime.ai.core.node.tool.workflow2tool.WorkflowToToolNodeFactory"
+#: Not `TableCreator3NodeFactory`, which KNIME has since 5.11: archives open in 5.8, too, and later releases
+#: run this one as before, and call it deprecated.
 TABLE_CREATOR_FACTORY: Final = "org.knime.base.node.io.tablecreator.TableCreator2NodeFactory"
 ROW_FILTER_FACTORY: Final = "org.knime.base.node.preproc.filter.row3.RowFilterNodeFactory"
 COLUMN_RENAMER_FACTORY: Final = "org.knime.base.node.preproc.column.renamer.ColumnRenamerNodeFactory"

@@ -435,8 +435,10 @@ def _marker_in(keys: str | None) -> str | None:
 
 def _only_marker(text: str) -> bytes:
     made = io.BytesIO()
+    entry = zipfile.ZipInfo(MARKER)
+    entry.create_system = 3  # otherwise it is the system on which it is written
     with zipfile.ZipFile(made, "w") as store:
-        store.writestr(zipfile.ZipInfo(MARKER), text, zipfile.ZIP_DEFLATED)
+        store.writestr(entry, text, zipfile.ZIP_DEFLATED)
     return made.getvalue()
 
 

@@ -89,7 +89,27 @@ def wheel(work: Path) -> None:
     python = installed(work / "wheel", built)
     print("wheel          ", run(python, "-c", PROBE))
     print("wheel, commands", run(python, "-c", COMMANDS))
+    print("wheel, in KNIME", _in_knime(python, work))
     print("wheel, demo    ", _closing_line(run(python.with_name("knime-mcp"), "demo")))
+
+
+def _in_knime(python: Path, work: Path) -> str:
+    """`knime install` with the environment that it makes itself, twice, and back again."""
+    knime = work / "knime_5.9.0"
+    (knime / "plugins" / "org.knime.python3.nodes_5.9.0").mkdir(parents=True)
+    (knime / "plugins" / "org.knime.core_5.9.0.v1.jar").touch()
+    (knime / "knime.ini").write_text("-vmargs\n")
+    own = {"XDG_DATA_HOME": str(work / "data"), "XDG_CONFIG_HOME": str(work / "settings")}
+    command = [python.with_name("knime-mcp"), "knime", "install", "--knime", knime, "--yes"]
+    run(*command, **own)
+    (entry,) = (work / "settings" / "knime-mcp").glob("*.yml")
+    assert "site-packages/knime_mcp" in entry.read_text()
+    again = run(*command, **own)
+    run(python.with_name("knime-mcp"), "knime", "doctor", "--knime", knime, **own)
+    run(*command, "--remove", **own)
+    assert (knime / "knime.ini").read_text() == "-vmargs\n"
+    assert not (work / "data" / "knime-mcp" / "python").exists()
+    return again.partition(" ")[2]
 
 
 def editable_and_bare_path(work: Path) -> None:

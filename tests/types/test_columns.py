@@ -223,6 +223,17 @@ def test_a_cell_that_came_from_a_table_is_written_as_it_was():
         assert again.storage.to_pylist() == cells.storage.to_pylist()
 
 
+def test_a_cell_has_the_same_bytes_on_each_system(monkeypatch):
+    def stored():
+        with executing() as stores:
+            (row,) = write_tools([MCP], ColumnForm.CARRIER).storage.to_pylist()
+            return Path(stores.file_store_key_to_absolute_path(row["0"])).read_bytes()
+
+    here = stored()
+    monkeypatch.setattr(zipfile.sys, "platform", {"win32": "linux"}.get(sys.platform, "win32"))
+    assert stored() == here
+
+
 def test_a_carrier_column_without_mcp_tools_needs_no_file_store():
     tools = [WORKFLOW, None]
     cells = write_tools(tools, ColumnForm.CARRIER)  # not executing: no file store can be made
