@@ -143,7 +143,7 @@ class _Reading:
         self._seen: set[int] = set()
         self._repeated = 0
 
-    def value(self, node: Node, path: Path) -> Any:
+    def value(self, node: YamlNode, path: Path) -> Any:
         self._repeated += id(node) in self._seen
         self._seen.add(id(node))
         if self._repeated > self._rules.most_values:
@@ -196,7 +196,7 @@ class _Reading:
                 members[key] = self.value(value_node, (*path, key))
         return members
 
-    def _merge(self, node: Node, members: dict[str, Any], path: Path) -> set[str]:
+    def _merge(self, node: YamlNode, members: dict[str, Any], path: Path) -> set[str]:
         """Adds the missing keys from ``<<: *a`` or ``<<: [*a, *b]``, and returns the added keys."""
         if isinstance(node, Sequence):
             return {key for entry in node.entries for key in self._merge(entry, members, path)}
@@ -216,7 +216,7 @@ class _Reading:
         members.update(added)
         return set(added)
 
-    def _key(self, node: Node, path: Path) -> str | None:
+    def _key(self, node: YamlNode, path: Path) -> str | None:
         if not isinstance(node, Scalar):
             self._wrong("a key must be text, not a list or mapping", node, path)
             return None
@@ -255,18 +255,18 @@ class _Reading:
         if said := self._rules.changed(node.text):
             self._wrong(said[0], node, path, said[1], severity=Severity.WARNING)
 
-    def _check_tag(self, node: Node, kind: str, path: Path) -> None:
+    def _check_tag(self, node: YamlNode, kind: str, path: Path) -> None:
         if node.tag not in (None, "!", f"{_TAG}{kind}"):
             self._unknown_tag(node, path)
 
-    def _unknown_tag(self, node: Node, path: Path) -> None:
+    def _unknown_tag(self, node: YamlNode, path: Path) -> None:
         shown = str(node.tag).replace(_TAG, "!!")
         self._wrong(f"the tag '{shown}' is not supported", node, path, "Remove it")
 
     def _wrong(
         self,
         what: str,
-        node: Node,
+        node: YamlNode,
         path: Path,
         fix: str | None = None,
         severity: Severity = Severity.ERROR,
@@ -274,22 +274,25 @@ class _Reading:
         position = Position(line=node.line, column=node.column, path=path)
         self.problems.append(Problem(message=what, position=position, fix=fix, severity=severity))
 
-    def _ended(self, what: str, node: Node, path: Path, fix: str | None = None) -> YamlError:
+    def _ended(self, what: str, node: YamlNode, path: Path, fix: str | None = None) -> YamlError:
         self._wrong(what, node, path, fix)
         return YamlError(self.problems)
 
 
 # Characters with a meaning in YAML 1.1, which libyaml reads, that are plain text in 1.2: ends of lines, and
-# leading question marks. They are replaced by code points that are not characters.
+# leading question marks; and the backslashes of JSON's two escapes for a character
+# (https://www.rfc-editor.org/rfc/rfc8259#section-7). Code points that are no characters take their place.
 _BREAKS: Final = "\x85\u2028\u2029"
 _AS_TEXT: Final = str.maketrans(_BREAKS, "\ufdd0\ufdd1\ufdd2")
-_AS_WRITTEN: Final = str.maketrans("\ufdd0\ufdd1\ufdd2\ufdd3", _BREAKS + "?")
+_AS_WRITTEN: Final = str.maketrans("\ufdd0\ufdd1\ufdd2\ufdd3\ufdd4", _BREAKS + "?\\")
 _QUESTION: Final = re.compile(r"(?<=[\s\[{,:])\?(?=[^\s,\[\]{}])")
+_PAIR: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\(ud[89ab][0-9a-f]{2})\\(ud[c-f][0-9a-f]{2})", re.IGNORECASE)
+_MARKED_PAIR: Final = re.compile("\ufdd4u(.{4})\ufdd4u(.{4})")
 _parse: Final[Any] = partial(cast("Any", yaml).parse, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
 @dataclass(slots=True, kw_only=True)
-class Node:
+class YamlNode:
     """A value and where it begins, from 1."""
 
     line: int
@@ -298,7 +301,7 @@ class Node:
 
 
 @dataclass(slots=True, kw_only=True)
-class Scalar(Node):
+class Scalar(YamlNode):
     """A text, without its quotes and escapes; it is plain if it had no quotes."""
 
     text: str
@@ -306,16 +309,16 @@ class Scalar(Node):
 
 
 @dataclass(slots=True, kw_only=True)
-class Sequence(Node):
-    entries: list[Node] = field(default_factory=list[Node])
+class Sequence(YamlNode):
+    entries: list[YamlNode] = field(default_factory=list[YamlNode])
 
 
 @dataclass(slots=True, kw_only=True)
-class Mapping(Node):
-    pairs: list[tuple[Node, Node]] = field(default_factory=list[tuple[Node, Node]])
+class Mapping(YamlNode):
+    pairs: list[tuple[YamlNode, YamlNode]] = field(default_factory=list[tuple[YamlNode, YamlNode]])
 
 
-N = TypeVar("N", bound=Node)
+N = TypeVar("N", bound=YamlNode)
 
 
 def events_of(text: str) -> Iterator[Any]:
@@ -324,10 +327,18 @@ def events_of(text: str) -> Iterator[Any]:
 
 
 def _prepared(text: str) -> str:
-    return _QUESTION.sub("\ufdd3", text.translate(_AS_TEXT))
+    return _QUESTION.sub("\ufdd3", _PAIR.sub("\\1\ufdd4\\2\ufdd4\\3", text.translate(_AS_TEXT)))
 
 
-def _compose(text: str, rules: Rules) -> Node | None:
+def _as_written(event: Any) -> str:
+    """The text of a scalar, without its quotes and escapes."""
+    text = event.value
+    if event.style == '"':
+        text = _MARKED_PAIR.sub(lambda pair: bytes.fromhex(pair[1] + pair[2]).decode("utf-16-be"), text)
+    return text.translate(_AS_WRITTEN)
+
+
+def _compose(text: str, rules: Rules) -> YamlNode | None:
     """The outermost node of a text with one document, None if it has none; an alias is what it refers to.
 
     Bounded in depth, as the parsers' time grows with its square.
@@ -348,9 +359,9 @@ class _Composing:
         self._events: Iterator[Any] = _parse(text)
         self._deepest = rules.deepest
         self._unread = rules.unread
-        self._anchors: dict[str, Node] = {}
+        self._anchors: dict[str, YamlNode] = {}
 
-    def document(self) -> Node | None:
+    def document(self) -> YamlNode | None:
         next(self._events)  # the stream's start
         if isinstance(next(self._events), yaml.StreamEndEvent):
             return None
@@ -361,7 +372,7 @@ class _Composing:
             raise _refused("a file must hold one document, but another one begins here", following)
         return node
 
-    def _node(self, event: Any, depth: int) -> Node:
+    def _node(self, event: Any, depth: int) -> YamlNode:
         if depth > self._deepest:
             raise _refused(f"nested more than {self._deepest} levels deep", event)
         if isinstance(event, yaml.AliasEvent):
@@ -369,8 +380,7 @@ class _Composing:
         mark = event.start_mark
         place: dict[str, Any] = {"line": mark.line + 1, "column": mark.column + 1, "tag": event.tag}
         if isinstance(event, yaml.ScalarEvent):
-            text = event.value.translate(_AS_WRITTEN)
-            return self._known(event, Scalar(**place, text=text, plain=not event.style))
+            return self._known(event, Scalar(**place, text=_as_written(event), plain=not event.style))
         if isinstance(event, yaml.SequenceStartEvent):
             sequence = self._known(event, Sequence(**place))
             while not isinstance(entry := next(self._events), yaml.SequenceEndEvent):
@@ -385,10 +395,10 @@ class _Composing:
                 mapping.pairs.append((name, self._node(value, depth + 1)))
         return mapping
 
-    def _is_unread(self, key: Node) -> bool:
+    def _is_unread(self, key: YamlNode) -> bool:
         return self._unread is not None and isinstance(key, Scalar) and key.text.startswith(self._unread)
 
-    def _passed(self, event: Any, depth: int) -> Node:
+    def _passed(self, event: Any, depth: int) -> YamlNode:
         """Goes past a value; makes nodes only of parts that have anchors, for which aliases may stand."""
         if event.anchor is not None or depth > self._deepest:
             return self._node(event, depth)
@@ -403,7 +413,7 @@ class _Composing:
             self._anchors[event.anchor] = node
         return node
 
-    def _aliased(self, event: Any) -> Node:
+    def _aliased(self, event: Any) -> YamlNode:
         node = self._anchors.get(event.anchor)
         if node is None:
             raise _refused(f"there is no anchor '&{event.anchor}' above this alias", event)

@@ -129,19 +129,17 @@ def _text(text: str, rules: Rules, indent: int, flow: bool, style: str, comment:
 
 def _fits_block(text: str) -> bool:
     lines = text.split("\n")
-    # Its indentation would be taken for that of the block.
-    if not text.strip() or lines[0][:1] in ("", " "):
+    # Its indentation would be taken for that of the block, and empty lines behind the block for its own.
+    if not text.strip() or lines[0][:1] in ("", " ") or text.endswith("\n\n"):
         return False
     return all(_SIMPLE.fullmatch(line) for line in lines)
 
 
 def _block(text: str, indent: int, mark: str, comment: str) -> str:
-    body = text.rstrip("\n")
-    ends = len(text) - len(body)
     # https://yaml.org/spec/1.2.2/#8112-block-chomping-indicator
-    chomp = "-" if ends == 0 else "" if ends == 1 else "+"
-    lines = [f"{' ' * indent}{line}" if line else "" for line in body.split("\n")]
-    return "\n".join([f"{mark}{chomp}{comment}", *lines, *[""] * max(ends - 1, 0)])
+    chomp = "" if text.endswith("\n") else "-"
+    lines = [f"{' ' * indent}{line}" if line else "" for line in text.removesuffix("\n").split("\n")]
+    return "\n".join([f"{mark}{chomp}{comment}", *lines])
 
 
 def _is_plain(text: str, rules: Rules, *, flow: bool) -> bool:

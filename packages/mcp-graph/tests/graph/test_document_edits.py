@@ -183,9 +183,10 @@ def test_a_node_after_one_that_led_nowhere():
     """Its way is added at the place in the text where the new node begins."""
     text = STARTER.read_text("utf-8")
     text = changes(text, edit(data_of(text), "remove", id="exit"))[0]
-    node = {"id": "new", "type": "transform", "transform": {"expr": "1"}}
-    after = edit(data_of(text), "add", node=node, after="morning")
-    assert data_of(changes(text, after)[0]) == after
+    for expression in ("1", "a\n\n"):
+        node = {"id": "new", "type": "transform", "transform": {"expr": expression}}
+        after = edit(data_of(text), "add", node=node, after="morning")
+        assert data_of(changes(text, after)[0]) == after
 
 
 def test_what_does_not_fit_is_refused():

@@ -102,7 +102,7 @@ def test_the_dialect_target():
     assert "the switch 's'" in checked.dialect.reason
     tool = checked.document.tools[0]
     assert tool.by_id["s"].conditions[0].rule is None
-    assert tool.by_id["s"].default is None
+    assert tool.by_id["s"].next is None
     assert tool.by_id["m"].args == {"a": Expression(text="$.entry.a"), "b": {"c": "$x"}}
     assert any("never tried" in text for text in texts(checked, Severity.WARNING))
     wrong = texts(check_text(text, dialect="next"))
@@ -260,6 +260,12 @@ def test_mcp_json(tmp_path):
     assert check_text(text, mcp_file=file).document.servers["extra"].command == "why?"
     file.write_text('{"mcpServers": {"extra": {"command": "\\ud83d\\ude00 \\\\ud83d\\\\ude00"}}}', "utf-8")
     assert check_text(text, mcp_file=file).document.servers["extra"].command == "\U0001f600 \\ud83d\\ude00"
+    file.write_text('{"mcpServers": {"extra": {"comand": "e"}}', "utf-8")
+    assert "mcp.json:1:42: error: this is not valid JSON" in "".join(texts(check_text(text, mcp_file=file)))
+    file.write_text('{"mcpServers": {"extra": {"comand": "e"}}}', "utf-8")
+    assert "'command' is missing" in "".join(texts(check_text(text, mcp_file=file)))
+    missing = tmp_path / "none.json"
+    assert f"MCP file not found: {missing}" in "".join(texts(check_text(text, mcp_file=missing)))
 
 
 def test_servers_that_have_a_name_on_this_computer_are_known(tmp_path, monkeypatch):
@@ -274,12 +280,6 @@ def test_servers_that_have_a_name_on_this_computer_are_known(tmp_path, monkeypat
     assert check_text(own).document.servers["fx"].url == "http://own/mcp"
     file.write_text(json.dumps({"mcpServers": {"fx": {"url": "nowhere"}}}), "utf-8")
     assert any("must begin with http" in said and str(file) in said for said in texts(check_text(text)))
-    file.write_text('{"mcpServers": {"extra": {"comand": "e"}}', "utf-8")
-    assert "mcp.json:1:42: error: this is not valid JSON" in "".join(texts(check_text(text, mcp_file=file)))
-    file.write_text('{"mcpServers": {"extra": {"comand": "e"}}}', "utf-8")
-    assert "'command' is missing" in "".join(texts(check_text(text, mcp_file=file)))
-    missing = tmp_path / "none.json"
-    assert f"MCP file not found: {missing}" in "".join(texts(check_text(text, mcp_file=missing)))
 
 
 @pytest.mark.requirement("G12")

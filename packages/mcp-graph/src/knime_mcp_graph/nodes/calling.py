@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from .node import Form, FormField, Node, Shape
+from .node import Form, Node, NodeField, Shape
 
 if TYPE_CHECKING:
     from knime_mcp.yaml_text import Fields
@@ -25,10 +25,10 @@ class CallingNode(Node):
     """
 
     shape: ClassVar[Shape] = Shape.CALL
-    last_fields: ClassVar[tuple[FormField, ...]] = (
-        FormField(key="args", label="Arguments", form=Form.ARGUMENTS),
-        FormField(key="retry", label="retry"),
-        FormField(key="timeout", label="timeout"),
+    last_fields: ClassVar[tuple[NodeField, ...]] = (
+        NodeField(key="args", label="Arguments", form=Form.ARGUMENTS),
+        NodeField(key="retry", label="retry"),
+        NodeField(key="timeout", label="timeout"),
     )
 
     tool: str

@@ -9,7 +9,7 @@ from knime_mcp.yaml_text import MAPPING, TEXT, WHOLE, as_list
 
 from ..expressions.javascript import UNDEFINED
 from ..run_control import RunError
-from .node import ON_ERROR, Form, FormField, Node, Opening, Raw
+from .node import ON_ERROR, Form, Node, NodeField, Opening, Raw
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -35,10 +35,10 @@ class ForEachNode(Node):
         Opening(key="next", label="done"),
         ON_ERROR,
     )
-    fields: ClassVar[tuple[FormField, ...]] = (
-        FormField(key="items", label="List", form=Form.EXPRESSION),
-        FormField(key="maxConcurrency", label="maxConcurrency"),
-        FormField(key="maxItems", label="maxItems"),
+    fields: ClassVar[tuple[NodeField, ...]] = (
+        NodeField(key="items", label="List", form=Form.EXPRESSION),
+        NodeField(key="maxConcurrency", label="maxConcurrency"),
+        NodeField(key="maxItems", label="maxItems"),
     )
     new: ClassVar[Raw] = {"items": "[]", "do": ""}
 

@@ -12,7 +12,7 @@ from knime_mcp.yaml_text import MAPPING, TRUTH, as_mapping, did_you_mean
 from ..graph_model import shown_part
 from ..server_calls import arguments_of, call_node, retried
 from .calling import CallingNode
-from .node import Form, FormField, Raw
+from .node import Form, NodeField, Raw
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,11 +38,11 @@ class Cache:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpNode(CallingNode):
     kind: ClassVar[str] = "mcp"
-    fields: ClassVar[tuple[FormField, ...]] = (
-        FormField(key="server", label="Server", form=Form.SERVER),
-        FormField(key="tool", label="Tool of the server", form=Form.SERVER_TOOL),
+    fields: ClassVar[tuple[NodeField, ...]] = (
+        NodeField(key="server", label="Server", form=Form.SERVER),
+        NodeField(key="tool", label="Tool of the server", form=Form.SERVER_TOOL),
         *CallingNode.last_fields,
-        FormField(key="cache", label="cache"),
+        NodeField(key="cache", label="cache"),
     )
     new: ClassVar[Raw] = {"server": "", "tool": "", "args": {}}
 

@@ -84,7 +84,7 @@ class Form(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FormField:
+class NodeField:
     key: str
     label: str
     form: Form = Form.SETTING
@@ -121,7 +121,7 @@ class Node(ABC):
     kind: ClassVar[str]
     shape: ClassVar[Shape] = Shape.BOX
     openings: ClassVar[tuple[Opening, ...]] = (NEXT, ON_ERROR)
-    fields: ClassVar[tuple[FormField, ...]] = ()
+    fields: ClassVar[tuple[NodeField, ...]] = ()
     new: ClassVar[Raw] = {}
     computes_only: ClassVar[bool] = False
 

@@ -9,7 +9,7 @@ from knime_mcp.yaml_text import WHOLE, as_list
 
 from ..expressions.javascript import UNDEFINED
 from ..graph_model import reachable
-from .node import ON_ERROR, FormField, Node, Opening, Raw
+from .node import ON_ERROR, Node, NodeField, Opening, Raw
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -34,7 +34,7 @@ class ParallelNode(Node):
         Opening(key="next", label="joined"),
         ON_ERROR,
     )
-    fields: ClassVar[tuple[FormField, ...]] = (FormField(key="maxConcurrency", label="maxConcurrency"),)
+    fields: ClassVar[tuple[NodeField, ...]] = (NodeField(key="maxConcurrency", label="maxConcurrency"),)
     new: ClassVar[Raw] = {"branches": []}
 
     branches: tuple[str, ...]  # first node of each branch

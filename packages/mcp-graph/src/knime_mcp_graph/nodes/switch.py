@@ -11,7 +11,7 @@ from knime_mcp.yaml_text import as_list, as_mapping
 from ..expressions import holds
 from ..graph_model import Dialect, Rule
 from ..run_control import RunError
-from .node import Form, FormField, Node, Opening, Raw, Shape, Way
+from .node import Form, Node, NodeField, Opening, Raw, Shape, Way
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -40,9 +40,9 @@ class SwitchNode(Node):
 
     kind: ClassVar[str] = "switch"
     shape: ClassVar[Shape] = Shape.SWITCH
-    fields: ClassVar[tuple[FormField, ...]] = (
-        FormField(key="conditions", label="Rule", form=Form.RULES),
-        FormField(key="jsonLogic", label="jsonLogic"),
+    fields: ClassVar[tuple[NodeField, ...]] = (
+        NodeField(key="conditions", label="Rule", form=Form.RULES),
+        NodeField(key="jsonLogic", label="jsonLogic"),
     )
     new: ClassVar[Raw] = {"conditions": []}
     computes_only: ClassVar[bool] = True

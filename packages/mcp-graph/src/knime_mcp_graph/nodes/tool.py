@@ -12,7 +12,7 @@ from ..run_control import FINAL, RunError
 from ..run_state import shorter
 from ..server_calls import arguments_of, retried
 from .calling import CallingNode
-from .node import Form, FormField, Raw
+from .node import Form, NodeField, Raw
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -30,8 +30,8 @@ _DEEPEST: Final = 32
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolNode(CallingNode):
     kind: ClassVar[str] = "tool"
-    fields: ClassVar[tuple[FormField, ...]] = (
-        FormField(key="tool", label="Tool", form=Form.TOOL),
+    fields: ClassVar[tuple[NodeField, ...]] = (
+        NodeField(key="tool", label="Tool", form=Form.TOOL),
         *CallingNode.last_fields,
     )
     new: ClassVar[Raw] = {"tool": "", "args": {}}

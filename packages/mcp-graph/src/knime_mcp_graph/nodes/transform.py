@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from .node import Form, FormField, Node, Raw
+from .node import Form, Node, NodeField, Raw
 
 if TYPE_CHECKING:
     from knime_mcp.yaml_text import Fields
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransformNode(Node):
     kind: ClassVar[str] = "transform"
-    fields: ClassVar[tuple[FormField, ...]] = (
-        FormField(key="transform", label="Expression", form=Form.EXPRESSION),
+    fields: ClassVar[tuple[NodeField, ...]] = (
+        NodeField(key="transform", label="Expression", form=Form.EXPRESSION),
     )
     new: ClassVar[Raw] = {"transform": {"expr": "{}"}}
     computes_only: ClassVar[bool] = True
