@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import httpx
 from langchain_core.messages import HumanMessage, SystemMessage
@@ -112,14 +113,16 @@ def real_model() -> Iterator[str | None]:
             yield url.removesuffix("/v1")
 
 
-def tokens(server: str, request: Request) -> int:
-    """How many tokens the model reads of a request."""
-    asked = {key: request.body[key] for key in ("messages", "tools") if key in request.body}
-    prompt = (
-        httpx.post(f"{server}/apply-template", json=asked, timeout=60).raise_for_status().json()["prompt"]
-    )
-    read = httpx.post(f"{server}/tokenize", json={"content": prompt}, timeout=60).raise_for_status()
-    return len(read.json()["tokens"])
+def tokens(server: str, requests: list[Request]) -> int:
+    """How many tokens the model reads of requests."""
+    with httpx.Client(base_url=server, timeout=TIMEOUT) as client:
+
+        def asked(path: str, body: dict[str, object]) -> dict[str, Any]:
+            return client.post(path, json=body).raise_for_status().json()
+
+        bodies = [{key: r.body[key] for key in ("messages", "tools") if key in r.body} for r in requests]
+        prompts = [asked("/apply-template", body)["prompt"] for body in bodies]
+        return sum(len(asked("/tokenize", {"content": prompt})["tokens"]) for prompt in prompts)
 
 
 def measure(table: Table, *, smoke: bool, rounds: int) -> None:  # noqa: ARG001 - every round is the same
