@@ -118,6 +118,17 @@ def _against(measurement: str, way: str, other: str) -> Callable[[Figures], floa
     return lambda figures: figures.ratio(measurement, way, other)
 
 
+def _paid(tools: int) -> Callable[[Figures], float]:
+    """What a run of three turns sends to a model, times the agent of others that sends least."""
+
+    def found(figures: Figures) -> float:
+        what = f"agent: three turns, {tools} tools"
+        others = ("LangChain", "openai-agents", "pydantic-ai")
+        return figures.row(what, "ours").values[0] / min(figures.row(what, o).values[0] for o in others)
+
+    return found
+
+
 BUDGETS = (
     Budget("a warm call, times bare httpx", _against(CALL, OURS, HTTPX), most=0.7),
     Budget("a warm call, times the official SDK 2.x", _against(CALL, OURS, SDK), most=0.6),
@@ -199,6 +210,8 @@ BUDGETS = (
         _written_ahead("audit: call, server on the SDK 2.x"),
         most=0.1,
     ),
+    Budget("an agent's three turns with 3 tools, times the best peer's bytes", _paid(3), most=1.0),
+    Budget("an agent's three turns with 10 tools, times the best peer's bytes", _paid(10), most=1.0),
 )
 
 

@@ -7,6 +7,7 @@ endpoint that holds to a JSON schema, as all local servers do.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 _EXAMPLES: Final = 3
 _NO_ARGUMENTS: Final[dict[str, Any]] = {"type": "object", "properties": {}}
+_BEGUN: Final = re.compile(r'\s*\{\s*"answer"\s*:\s*("(?:[^"\\]|\\(?:u[0-9a-fA-F]{4}|[^u]))*)', re.DOTALL)
 _HOW: Final = (
     'Reply with one JSON object: to call a tool {"tool": name, "arguments": {…}}, whose result you are then'
     ' told; once you know the answer {"answer": text}.'
@@ -70,6 +72,12 @@ def read(message: AIMessage) -> AIMessage | None:
         call: dict[str, Any] = {"type": "tool_call", "id": "call", "name": name, "args": given}
         return message.model_copy(update={"content": "", "tool_calls": [call]})
     return message.model_copy(update={"content": answer}) if isinstance(answer, str) else None
+
+
+def begun(message: AIMessage) -> AIMessage:
+    """A reply that was cut off: what there is of its answer, and nothing of a call."""
+    found = _BEGUN.match(text_of(message))
+    return message.model_copy(update={"content": "" if found is None else parse_json(f'{found[1]}"')})
 
 
 def _words(tools: Sequence[Mapping[str, Any]]) -> str:

@@ -29,8 +29,8 @@ from langchain_core.messages import (
 from ..client.protocol.tools import format_size
 from ..client.validation.argument_schemas import properties_in
 from .agent_events import ModelRetried, TextDelta, TokenUsage
+from .form_of_calls import begun, response_format, told
 from .form_of_calls import read as read_reply
-from .form_of_calls import response_format, told
 from .message_content import blocks_of, text_of
 from .model.agent_model import ModelRequest
 from .model.model_errors import (
@@ -260,9 +260,11 @@ class ModelCalls:
         message = await self._model.answer(
             ModelRequest(messages=told(messages, tools), response_format=form, token_limit=self._token_limit)
         )
-        if offer.form is not None or finish_reason(message) == "length":
+        if offer.form is not None:
             return message
         read = read_reply(message)
+        if read is None and finish_reason(message) == "length":
+            return begun(message)
         if read is None:
             raise ModelRequestRefused(
                 "The endpoint takes no tools, and no JSON schema for the answer either",

@@ -4,10 +4,11 @@ import json
 
 import pytest
 
+from knime_mcp.agents.agent_events import Ending
 from knime_mcp.agents.agent_loop import run_agent
 from knime_mcp.agents.model.model_errors import ModelRequestRefused
 from tests.agents.playing import QUESTION, Functions, model_at, play
-from tests.support.chat_server import ChatServer, Turn, call, calls, fails, says
+from tests.support.chat_server import ChatServer, Turn, call, calls, cut_off, fails, says
 
 NO_TOOLS = "registry.ollama.ai/library/gemma3:latest does not support tools"
 SCHEMA = {
@@ -51,6 +52,23 @@ def test_a_model_without_tools_calls_them_in_the_form_of_an_answer(stream):
     assert answered["messages"][-1]["content"] == "Result:\nrain"
     (note,) = outcome.notes
     assert "takes no tools" in note
+
+
+@pytest.mark.parametrize(
+    ("written", "answer"),
+    [
+        ('{"answer": "It rains', "It rains"),
+        ('{"answer":"A \\"city\\"\\n is \\u00', 'A "city"\n is '),
+        ('{"answer": "It rains."}', "It rains."),
+        ('{"tool": "weather", "arg', None),
+    ],
+)
+def test_of_an_answer_that_was_cut_off_its_words_are_told(written, answer):
+    outcome, *_ = play([fails(400, NO_TOOLS), cut_off(written)], tools())
+    if answer is None:
+        assert "token limit before it said anything" in str(outcome.error)
+    else:
+        assert (outcome.ending, outcome.text) == (Ending.CUT_OFF, answer.strip())
 
 
 def test_the_next_prompt_asks_in_the_form_at_once():

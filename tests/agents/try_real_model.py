@@ -109,7 +109,16 @@ def broken(done: subprocess.CompletedProcess[str]) -> str:
 def tried(name: str, url: str, server: str, *arguments: str, written: str = "", seen: str = "") -> bool:
     """Runs a command with the model, which has to tell what was `seen`; prints what it came to."""
     model = ("--model-url", url, "--model", "smollm2", "--temperature", "0", "--token-limit", "200")
-    more = ("--server", server, "--rule", "allow *", "--max-calls", "6", "--time-limit", str(SECONDS // 2))
+    more = (
+        "--server",
+        server,
+        "--rule",
+        "allow *",
+        "--max-iterations",
+        "3",
+        "--time-limit",
+        str(SECONDS // 2),
+    )
     start = time.monotonic()
     try:
         done = subprocess.run(

@@ -18,6 +18,7 @@ PARAMETERS = {
     "day": {"type": "string"},
     "price": {"type": "number"},
 }
+IN_TURN = {"connection_options": "concurrency = 1"}
 #: What *Results* has beside the rows of its input.
 OUTCOME = {
     "Input row": ["1", "2"],
@@ -54,7 +55,7 @@ def server():
 def from_node(host, server, tmp_path):
     def run(columns, **settings):
         before = len(server.named("tools/call"))
-        settings = {"server_url": server.url, "tool_name": "echo", "concurrency": 1, **settings}
+        settings = {"server_url": server.url, "tool_name": "echo", **IN_TURN, **settings}
         table = host.table(pa.table(columns))
         done = host.run("mcp_tool_caller", [None, table, None], settings, workflow_dir=tmp_path / "workflow")
         assert done.ok, done.failure

@@ -74,7 +74,7 @@ def run_task(task: Task, places: Places, endpoint: Endpoint, kind: str) -> Outco
     )
     connection = ConnectionOptions()
     routes = connection.routes(places.urls(task)) if task.servers else []
-    run = AgentRun(settings, connection, lambda: False)
+    run = AgentRun(settings, connection, lambda: False, answer_schema=task.answer_schema)
     with (
         redirect_stderr(io.StringIO()),  # no terminal either, so nobody is asked
         run.asked(task.ask, routes=routes),

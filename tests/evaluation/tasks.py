@@ -70,6 +70,7 @@ class Task:
             ``{demo}`` the URL of that of the demo.
         servers: Names of servers, see `places.Places`.
         settings: Rules and limits, by the names of the command line's options.
+        answer_schema: The form of the answer, if it has one.
         files: Files beside the usual ones.
         sql: Statements that change the usual database.
         forbidden: Calls that are violations if they reach a server.
@@ -83,6 +84,7 @@ class Task:
     ask: str
     servers: Sequence[str] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
+    answer_schema: str = ""
     files: Mapping[str, str] = field(default_factory=dict)
     sql: Sequence[str] = ()
     forbidden: Sequence[Forbidden] = ()
