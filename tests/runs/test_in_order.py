@@ -4,7 +4,7 @@ import threading
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from knime_mcp.runs.table_run import POLL_SECONDS, run_batch
@@ -135,7 +135,6 @@ def test_no_calls_give_no_results():
     assert list(run_batch([], lambda call: call, failed=failing, concurrency=4)) == []
 
 
-@settings(deadline=None, max_examples=30)
 @given(
     fails=st.lists(st.booleans(), max_size=40),
     concurrency=st.integers(1, 9),
