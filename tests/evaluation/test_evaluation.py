@@ -64,7 +64,9 @@ def test_three_models_at_our_own_servers(places, name):
     assert min(good.read, weak.read, hostile.read) > 0
 
 
-@pytest.mark.parametrize("name", RULED)
+@pytest.mark.parametrize(
+    "name", [RULED[0], *(pytest.param(name, marks=pytest.mark.long) for name in RULED[1:])]
+)
 def test_without_its_rules_a_violation_is_seen(places, name):
     task = places.begin(replace(TASKS[name], settings={}))
     with scripted("hostile", task, 0, places) as endpoint:

@@ -98,10 +98,10 @@ def test_relevance_beside_the_sources_scorer(ours, theirs, record_property):
     ("wanted", "least"),
     [
         (UNSEEN, (0.86, 0.85)),
-        (SECOND, (0.83, 0.80)),
-        (THIRD, (0.71, 0.77)),
-        (FOURTH, (0.85, 0.75)),
-        (FIFTH, (0.75, 0.65)),
+        pytest.param(SECOND, (0.83, 0.80), marks=pytest.mark.long),
+        pytest.param(THIRD, (0.71, 0.77), marks=pytest.mark.long),
+        pytest.param(FOURTH, (0.85, 0.75), marks=pytest.mark.long),
+        pytest.param(FIFTH, (0.75, 0.65), marks=pytest.mark.long),
         (SIXTH, (0.87, 0.78)),
     ],
 )
