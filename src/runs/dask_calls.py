@@ -22,6 +22,7 @@ from multiprocessing.util import Finalize
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, TypeAlias
 
 from ..audit.secrets import HiddenSecrets
+from ..client.clock import POLL_SECONDS
 from ..client.protocol.tools import blobs_in
 from ..types.errors import Canceled, MCPError, OutcomeUnknown, Unexpected
 from ..types.routing import ServerRoute
@@ -45,7 +46,6 @@ Connect: TypeAlias = Callable[[ServerRoute], Run]
 it to the secrets. A module-level function, or a frozen value with ``__call__``, so that it can be sent and so
 that equal ones share sessions. Raises `MCPError` if the worker cannot connect to the server."""
 
-_POLL_SECONDS: Final = 0.25
 _LOOK_SECONDS: Final = 2.0
 """Between two looks at whether the cluster still has workers."""
 _WORKERLESS_SECONDS: Final = 20.0
@@ -157,7 +157,7 @@ class DaskCalls:
         has_ended = threading.Event()
         task.add_done_callback(lambda _: has_ended.set())
         give_up = time.monotonic() + _WORKERLESS_SECONDS
-        while not has_ended.wait(_POLL_SECONDS):
+        while not has_ended.wait(POLL_SECONDS):
             if is_canceled():
                 task.cancel()
                 raise StoppedWithin
