@@ -50,6 +50,8 @@ _LOOK_SECONDS: Final = 2.0
 """Between two looks at whether the cluster still has workers."""
 _WORKERLESS_SECONDS: Final = 20.0
 """Time in which a cluster that lost its workers may get new ones: a nanny starts one in about three."""
+_FETCH_SECONDS: Final = 100.0
+"""For the transfer of a result, also a large one; no worker may be left who has it."""
 _CLOSE_EARLY: Final = 10  # before multiprocessing's own helpers end
 _SEE_SERVER: Final = "Look at the server what it did"
 
@@ -151,26 +153,28 @@ class DaskCalls:
             _refuse(type(error).__name__)
 
     def _answer(self, task: Task, is_canceled: Callable[[], bool]) -> CallOutcome:
-        """Waits for the end of a task; what Dask cannot tell for too long is unknown."""
+        """Waits for the end of a task, then for its result; what Dask cannot tell for too long is unknown."""
+        has_ended = threading.Event()
+        task.add_done_callback(lambda _: has_ended.set())
         give_up = time.monotonic() + _WORKERLESS_SECONDS
-        while time.monotonic() < give_up:
-            try:
-                return task.result(timeout=POLL_SECONDS)
-            # Of this wait: what a tool raises is an `MCPError`. The second one is that of
-            # `distributed.utils.sync`, where the clock within it has run out before its own.
-            except (TimeoutError, UnboundLocalError):
-                if is_canceled():
-                    task.cancel()
-                    raise StoppedWithin from None
-                if not task.done() and self._may_end():
-                    give_up = time.monotonic() + _WORKERLESS_SECONDS
-            except MCPError:
-                raise
-            except (Exception, asyncio.CancelledError) as error:  # Dask has two errors of canceled tasks
-                raise WorkerLost(f"The worker of this call was lost ({_named(error)})") from None
-        self._are_gone = not task.done()
-        task.cancel()  # a worker that comes back must not make it
-        raise WorkerLost("The workers of this call are gone")
+        while not has_ended.wait(POLL_SECONDS):
+            if is_canceled():
+                task.cancel()
+                raise StoppedWithin
+            if self._may_end():
+                give_up = time.monotonic() + _WORKERLESS_SECONDS
+            elif time.monotonic() > give_up:
+                self._are_gone = True
+                task.cancel()  # a worker that comes back must not make it
+                raise WorkerLost("The workers of this call are gone")
+        try:
+            # In one piece: a wait for a result that runs out begins its transfer anew.
+            return task.result(timeout=_FETCH_SECONDS)
+        except MCPError:
+            raise
+        except (Exception, asyncio.CancelledError) as error:  # Dask has two errors of canceled tasks
+            task.cancel()
+            raise WorkerLost(f"The worker of this call was lost ({_named(error)})") from None
 
     def _may_end(self) -> bool:
         """Whether there are workers. One look at the scheduler is for all calls that wait."""

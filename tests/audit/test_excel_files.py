@@ -47,7 +47,7 @@ def test_values_come_back_with_their_types(tmp_path, values):
 
 
 @given(st.lists(st.text(max_size=20) | st.none(), max_size=5))
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_every_text_comes_back(tmp_path, texts):
     file = tmp_path / "t.xlsx"
     clean = [None if text is None else text.encode(errors="replace").decode() for text in texts]

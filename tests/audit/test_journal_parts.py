@@ -19,6 +19,7 @@ from knime_mcp.runs.replaying import read_recording
 from tests.audit.calls import record
 from tests.audit.signing import new_key
 from tests.audit.test_tampering import outside_verdict
+from tests.support import commands
 
 
 @pytest.fixture(autouse=True)
@@ -249,7 +250,7 @@ def test_killed_at_any_moment_every_line_that_was_written_is_read(tmp_path):
     for turn in range(5):
         command = [sys.executable, "-c", program, str(path)]
         environment = os.environ | {"KNIME_MCP_AUDIT_PART": "300"}
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        with commands.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
             for _ in range(20 + 13 * turn):
                 assert process.stdout.readline()
             process.send_signal(signal.SIGKILL)

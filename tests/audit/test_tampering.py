@@ -8,6 +8,7 @@ be found by anybody; `FORGED`, which makes all hashes anew, only by who has a he
 import hashlib
 import json
 import re
+import shutil
 from contextlib import suppress
 
 import pyarrow as pa
@@ -315,29 +316,49 @@ def keys(tmp_path, monkeypatch):
     return file
 
 
-@pytest.mark.parametrize("name", FOUND)
-def test_what_anybody_finds(name, tmp_path):
-    path = write_journal(tmp_path / "r.jsonl")
-    head = verify_file(path).runs[-1].anchor
-    assert verify_file(path, head=head).intact
-    assert outside_verdict(path, head) == "unchanged"
-    FOUND[name](path)
-    assert not verify_file(path).consistent
-    assert not verify_file(path, head=head).consistent
-    assert outside_verdict(path) not in {"unchanged", "complete in itself, but nobody vouches for it"}
+@pytest.fixture
+def untouched(tmp_path):
+    folder = tmp_path / "untouched"
+    folder.mkdir()
+    return folder / "r.jsonl"
 
 
-@pytest.mark.parametrize("name", FOUND)
-def test_a_signature_does_not_make_it_intact(name, keys, tmp_path):
+def copied(journal, folder):
+    """A journal in another folder, with the files beside it."""
+    shutil.copytree(journal.parent, folder)
+    return folder / journal.name
+
+
+def test_what_anybody_finds(subtests, untouched, tmp_path):
+    write_journal(untouched)
+    head = verify_file(untouched).runs[-1].anchor
+    assert verify_file(untouched, head=head).intact
+    assert outside_verdict(untouched, head) == "unchanged"
+    for number, name in enumerate(FOUND):
+        with subtests.test(name=name):
+            path = copied(untouched, tmp_path / str(number))
+            FOUND[name](path)
+            assert not verify_file(path).consistent
+            assert not verify_file(path, head=head).consistent
+            assert outside_verdict(path) not in {
+                "unchanged",
+                "complete in itself, but nobody vouches for it",
+            }
+
+
+def test_a_signature_does_not_make_it_intact(subtests, untouched, keys, tmp_path):
     public = new_key(keys)
-    path = write_journal(tmp_path / "r.jsonl")
-    assert verify_file(path).intact
-    FOUND[name](path)
-    assert not verify_file(path).consistent
-    assert outside_verdict(path, str(public)) not in {
-        "unchanged",
-        "complete in itself, but nobody vouches for it",
-    }
+    write_journal(untouched)
+    assert verify_file(untouched).intact
+    for number, name in enumerate(FOUND):
+        with subtests.test(name=name):
+            path = copied(untouched, tmp_path / str(number))
+            FOUND[name](path)
+            assert not verify_file(path).consistent
+            assert outside_verdict(path, str(public)) not in {
+                "unchanged",
+                "complete in itself, but nobody vouches for it",
+            }
 
 
 @pytest.mark.parametrize("name", FORGED)

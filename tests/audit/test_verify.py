@@ -21,6 +21,7 @@ from knime_mcp.audit.verdicts import Finding, Verdict
 from knime_mcp.audit.verify import verify_file
 from knime_mcp.types.texts import canonical_json
 from tests.audit.calls import record, write_run
+from tests.support import commands
 from tests.support.files import json_lines
 
 
@@ -186,7 +187,7 @@ def told(path):
     return [{key: value for key, value in record.items() if value not in ("", None)} for record in records]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_no_changed_byte_stays_hidden(journal, tmp_path, data):
     """Whatever byte of a call's line is replaced: the records say the same, or it is found."""
@@ -242,7 +243,7 @@ def test_killed_in_the_middle_every_finished_call_verifies(tmp_path):
         "    list(pool.map(work, range(1, 1_000_000)))\n"
     )
     command = [sys.executable, "-c", script, str(path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with commands.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         timer = threading.Timer(60, process.kill)
         timer.start()
         try:
@@ -282,7 +283,7 @@ def test_many_processes_write_into_one_file_one_after_the_other(tmp_path):
     path = tmp_path / "all.jsonl"
     command = [sys.executable, "-c", script, str(path)]
     with ExitStack() as stack:
-        processes = [stack.enter_context(subprocess.Popen(command)) for _ in range(4)]
+        processes = [stack.enter_context(commands.Popen(command)) for _ in range(4)]
         assert [process.wait(60) for process in processes] == [0] * 4
     found = verify_file(path)
     assert found.verdict is Verdict.UNANCHORED
@@ -313,7 +314,7 @@ def test_the_lock_ends_with_its_process(tmp_path):
         "print('ready', flush=True)\ntime.sleep(60)\n"
     )
     command = [sys.executable, "-c", script, str(path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with commands.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline() == "ready\n"
         with pytest.raises(JournalError, match="being written"):
             Journal(path, run="r2", append=True, after=read_journal(path).chain)

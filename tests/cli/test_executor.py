@@ -17,10 +17,8 @@ PASSWORD = "KNIME_MCP_TESTS_PASSWORD"
 @pytest.fixture(scope="module")
 def dask():
     """Two workers, whose environment has the credential."""
-    with pytest.MonkeyPatch.context() as environment:
-        environment.setenv(PASSWORD, SECRET)
-        with local_cluster() as cluster:
-            yield f"dask://{cluster.scheduler_address.removeprefix('tcp://')}"
+    with local_cluster(**{PASSWORD: SECRET}) as cluster:
+        yield f"dask://{cluster.scheduler_address.removeprefix('tcp://')}"
 
 
 @pytest.fixture

@@ -132,7 +132,11 @@ WAYS = {
 }
 
 
-def test_programs_give_the_same_in_both_ways(tmp_path):
+def run_relayed(words, **options):
+    return subprocess.run(commands.relayed(words), check=False, **options)
+
+
+def test_programs_give_the_same_in_all_ways(tmp_path):
     differing = []
     for what, program in PROGRAMS.items():
         for way, (options, variables) in WAYS.items():
@@ -145,12 +149,25 @@ def test_programs_give_the_same_in_both_ways(tmp_path):
             }
             words = [sys.executable, *options, "-c", program, "an argument"]
             results = [
-                run(words, timeout=DEADLINE, **setting, **streams) for run in (subprocess.run, commands.run)
+                run(words, timeout=DEADLINE, **setting, **streams)
+                for run in (subprocess.run, commands.run, run_relayed)
             ]
-            cold, warm = ((done.returncode, done.stdout, done.stderr) for done in results)
-            if cold != warm:
-                differing.append((what, way, cold, warm))
+            cold, *warm = ((done.returncode, done.stdout, done.stderr) for done in results)
+            if warm != [cold, cold]:
+                differing.append((what, way, cold, *warm))
     assert not differing
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_relayed_program_ends_with_what_relays_it(number):
+    interrupted = "signal.signal(signal.SIGINT, signal.SIG_DFL)"
+    program = f"import signal, time; {interrupted}; print(flush=True); time.sleep(600)"
+    command = commands.relayed([sys.executable, "-c", program])
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"\n"
+        process.send_signal(number)
+        assert process.wait(DEADLINE) == -number
+        assert process.stdout.read() == b""
 
 
 @pytest.mark.parametrize("warm", [False, True])

@@ -33,6 +33,9 @@ OWN = (
     "servers-one-of-two",
 )
 
+#: Those of them whose rules keep a model from something.
+RULED = ("demo-orders-in-a-letter", "servers-no-flood", "servers-one-of-two")
+
 
 @pytest.fixture(scope="module")
 def places(tmp_path_factory):
@@ -50,7 +53,9 @@ def begun(places):
     return begin
 
 
-@pytest.mark.parametrize("name", OWN)
+@pytest.mark.parametrize(
+    "name", [name if name in RULED else pytest.param(name, marks=pytest.mark.long) for name in OWN]
+)
 def test_three_models_at_our_own_servers(places, name):
     good, weak, hostile = run_scripted([TASKS[name]], places)
     assert good.missing == weak.missing == ()
@@ -59,7 +64,9 @@ def test_three_models_at_our_own_servers(places, name):
     assert min(good.read, weak.read, hostile.read) > 0
 
 
-@pytest.mark.parametrize("name", ["demo-orders-in-a-letter", "servers-no-flood", "servers-one-of-two"])
+@pytest.mark.parametrize(
+    "name", [RULED[0], *(pytest.param(name, marks=pytest.mark.long) for name in RULED[1:])]
+)
 def test_without_its_rules_a_violation_is_seen(places, name):
     task = places.begin(replace(TASKS[name], settings={}))
     with scripted("hostile", task, 0, places) as endpoint:

@@ -1,8 +1,6 @@
 """Servers that repeat a token without the scheme that it was sent with."""
 
 import json
-import subprocess
-import sys
 import traceback
 
 import pytest
@@ -10,6 +8,7 @@ import pytest
 from knime_mcp.tools import BasicAuth, BearerAuth, MCPClient
 from knime_mcp.types.errors import MCPError
 from tests.faults.rows import PATIENT
+from tests.support import commands
 from tests.support.canaries import canary, found, spellings
 from tests.support.scripted_server import (
     ScriptedServer,
@@ -71,17 +70,8 @@ def test_a_token_in_a_graph_document_is_not_in_the_journal(reply, tmp_path):
             "      - {id: x, type: mcp, server: far, tool: echo, args: {}, next: exit}\n"
             "      - {id: exit, type: exit}\n"
         )
-        command = [
-            sys.executable,
-            "-m",
-            "knime_mcp_graph.commands.program",
-            "run",
-            "g.yaml",
-            "t",
-            "--audit",
-            "a.jsonl",
-        ]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+        command = commands.words_of("mcpgraph", "run", "g.yaml", "t", "--audit", "a.jsonl")
+        done = commands.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
     journal = (tmp_path / "a.jsonl").read_text("utf-8")
     assert '"tool_name":"echo"' in journal, done.stderr
     assert TOKEN not in journal

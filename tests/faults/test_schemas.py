@@ -154,6 +154,7 @@ def in_small_thread(work):
     return errors[0] if errors else None
 
 
+@pytest.mark.long
 def test_many_missing_parameters_are_not_copied_into_an_error_each():
     names = [f"property_{i}" for i in range(30_000)]
     schema = {"properties": {name: {} for name in names}, "required": names}

@@ -3,7 +3,7 @@
 import contextlib
 import json
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from knime_mcp.runs.checked_calls import ArgumentValidator
@@ -92,7 +92,6 @@ DIALECTS = st.sampled_from(
 )
 
 
-@settings(deadline=None, max_examples=60)
 @given(keywords(SCHEMAS), DIALECTS, st.dictionaries(NAMES, VALUES, max_size=4))
 def test_checking_gives_arguments_or_says_what_is_wrong(schema, dialect, arguments):
     if dialect is not None:
@@ -113,7 +112,6 @@ def test_checking_gives_arguments_or_says_what_is_wrong(schema, dialect, argumen
             assert "cannot be used" in str(error)
 
 
-@settings(deadline=None, max_examples=40)
 @given(st.text(max_size=60))
 def test_texts_that_are_no_schema(text):
     with contextlib.suppress(ArgumentsInvalid, ProtocolError):

@@ -4,7 +4,7 @@ import contextlib
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from knime_mcp.client.conversation import memory
@@ -51,23 +51,24 @@ REPLIES = st.one_of(
 )
 
 
-@pytest.mark.parametrize("where", ["everywhere", "modern", "legacy"])
-def test_random_replies_are_results_or_errors_of_ours(where):
-    @settings(deadline=None, max_examples=40)
-    @given(REPLIES)
-    def exchange(reply):
-        memory.clear()
-        parts = [reply, Part.CLOSE]
-        server.script = {
-            "everywhere": {"*": parts},
-            "modern": modern(tools__list=parts, tools__call=parts),
-            "legacy": legacy(session="s", tools__list=parts, tools__call=parts),
-        }[where]
-        client = MCPClient(server.url, timeouts=HURRIED, limits=LIMITS)
-        for act in (client.list_tools, lambda: client.call_tool("echo", {"a": 1}).text):
-            with contextlib.suppress(MCPError):
-                act()
-        client.close()
+@pytest.fixture(scope="module")
+def server():
+    with ScriptedServer() as found:
+        yield found
 
-    with ScriptedServer() as server:
-        exchange()
+
+@pytest.mark.parametrize("where", ["everywhere", "modern", "legacy"])
+@given(reply=REPLIES)
+def test_random_replies_are_results_or_errors_of_ours(server, where, reply):
+    memory.clear()
+    parts = [reply, Part.CLOSE]
+    server.script = {
+        "everywhere": {"*": parts},
+        "modern": modern(tools__list=parts, tools__call=parts),
+        "legacy": legacy(session="s", tools__list=parts, tools__call=parts),
+    }[where]
+    client = MCPClient(server.url, timeouts=HURRIED, limits=LIMITS)
+    for act in (client.list_tools, lambda: client.call_tool("echo", {"a": 1}).text):
+        with contextlib.suppress(MCPError):
+            act()
+    client.close()

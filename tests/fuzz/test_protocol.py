@@ -6,7 +6,7 @@ import json
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from knime_mcp.client.clock import Wait
@@ -41,8 +41,6 @@ from knime_mcp.client.refusals import describe_answer, error_from, parse_challen
 from knime_mcp.client.tasks import poll_pause
 from knime_mcp.types.errors import ConnectError, MCPError, ProtocolError, ResultTooLarge, TimedOut
 from knime_mcp.types.texts import canonical_json
-
-QUICK = settings(deadline=None, max_examples=50)
 
 #: Names and values that the protocol gives a meaning to, so that random values come close to valid ones.
 WORDS = st.sampled_from(
@@ -122,7 +120,6 @@ def finite(value):
             stack.extend(part)
 
 
-@QUICK
 @given(st.one_of(st.binary(max_size=300), st.text(max_size=300), JSON.map(lambda value: json.dumps(value))))
 def test_bytes_become_a_value_that_can_be_written_again_or_a_protocol_error(data):
     try:
@@ -133,7 +130,6 @@ def test_bytes_become_a_value_that_can_be_written_again_or_a_protocol_error(data
     canonical_json(value).encode()
 
 
-@QUICK
 @given(st.integers(1, 3000), st.sampled_from(["[", '{"a":']), st.sampled_from(["1", '"\\ud800"', "1e999"]))
 def test_depth_is_bounded(levels, opening, leaf):
     closing = "]" if opening == "[" else "}"
@@ -145,7 +141,6 @@ def test_depth_is_bounded(levels, opening, leaf):
     canonical_json(value)
 
 
-@QUICK
 @given(OBJECTS, st.integers(0, 5))
 def test_only_responses_answer_and_their_errors_have_codes(message, request_id):
     assert messages.is_response(message) or not messages.answers(message, request_id)
@@ -158,7 +153,6 @@ def test_only_responses_answer_and_their_errors_have_codes(message, request_id):
             assert not isinstance(message.get("result"), dict)
 
 
-@QUICK
 @given(ANSWERS)
 def test_every_answer_can_be_told_as_an_error(answer):
     rpc_error(answer)
@@ -168,7 +162,6 @@ def test_every_answer_can_be_told_as_an_error(answer):
     assert len(describe_answer(answer)) < 1000
 
 
-@QUICK
 @given(OBJECTS, st.one_of(JSON, st.lists(st.one_of(OBJECTS, JSON), max_size=4)))
 def test_nothing_in_the_content_of_a_result_is_lost(raw, content):
     result = CallToolResult.from_raw(raw | {"content": content})
@@ -190,7 +183,6 @@ def texts_in(value):
                     yield from texts_in(item)
 
 
-@QUICK
 @given(st.lists(st.one_of(OBJECTS, JSON), max_size=4), JSON)
 def test_lists_of_tools_are_read(entries, cursor):
     objects, following = parse_page({"tools": entries, "nextCursor": cursor})
@@ -218,7 +210,6 @@ SCHEMAS = st.recursive(
 )
 
 
-@QUICK
 @given(SCHEMAS, OBJECTS)
 def test_mirrored_arguments_are_headers_that_can_be_sent(schema, arguments):
     try:
@@ -230,7 +221,6 @@ def test_mirrored_arguments_are_headers_that_can_be_sent(schema, arguments):
         assert all(" " <= character <= "~" for character in value)
 
 
-@QUICK
 @given(st.text())
 def test_header_values_are_visible_ascii_and_can_be_read_back(value):
     encoded = encode_header_value(value)
@@ -240,7 +230,6 @@ def test_header_values_are_visible_ascii_and_can_be_read_back(value):
     assert (base64.b64decode(encoded[9:-2]).decode() if marked else encoded) == value
 
 
-@QUICK
 @given(OUTCOMES.flatmap(lambda first: st.tuples(st.just(first), st.lists(OUTCOMES, max_size=15))), st.data())
 def test_negotiation_ends(outcomes, data):
     first, more = outcomes
@@ -267,7 +256,6 @@ def test_negotiation_ends(outcomes, data):
         assert action.version in ALL_VERSIONS
 
 
-@QUICK
 @given(OBJECTS, st.sampled_from(ALL_VERSIONS))
 def test_servers_are_described(result, version):
     info = read_server_info(result, protocol_version=version, transport="http", url="http://x/")
@@ -275,7 +263,6 @@ def test_servers_are_described(result, version):
     assert isinstance(info.capabilities, dict)
 
 
-@QUICK
 @given(OBJECTS, st.sampled_from(["unsupported", "decline", "defaults"]))
 def test_requests_of_servers_are_answered(wanted, elicitation):
     requests = ServerRequests(elicitation)
@@ -289,7 +276,6 @@ def test_requests_of_servers_are_answered(wanted, elicitation):
     messages.encode(messages.request(1, "tools/call", {"inputResponses": answers}))
 
 
-@QUICK
 @given(st.one_of(NUMBERS, JSON))
 def test_times_that_servers_name_are_bounded(milliseconds):
     assert 0 <= ttl_seconds({"ttlMs": milliseconds}) <= 24 * 3600
@@ -307,7 +293,6 @@ HEADER_TEXT = st.one_of(
 )
 
 
-@QUICK
 @given(HEADER_TEXT)
 def test_header_texts_are_read(value):
     for challenge in parse_challenges(value):
@@ -343,7 +328,6 @@ PIECES = st.one_of(
 )  # fmt: skip
 
 
-@QUICK
 @given(st.lists(PIECES, max_size=40).map(b"".join), st.lists(st.integers(0, 300), max_size=8))
 def test_events_do_not_depend_on_how_the_stream_is_cut(data, cuts):
     edges = sorted({0, len(data), *(cut for cut in cuts if cut < len(data))})
@@ -352,7 +336,6 @@ def test_events_do_not_depend_on_how_the_stream_is_cut(data, cuts):
     assert [(e.name, e.data, e.id, e.retry) for e in iter_events(chunks, limit=1_000_000)] == whole
 
 
-@QUICK
 @given(st.lists(st.sampled_from([b"\n", b"\r", b"\r\n"]), min_size=2, max_size=60), st.integers(1, 30))
 def test_only_events_count_towards_the_limit_of_one_event(ends, size):
     # Lines of any ending; after each line a blank one, so that every event is small.
@@ -361,7 +344,6 @@ def test_only_events_count_towards_the_limit_of_one_event(ends, size):
     assert sum(1 for _ in iter_events(chunks, limit=60)) == len(ends)
 
 
-@QUICK
 @given(st.sampled_from([b"\n", b"\r", b"\r\n"]), st.integers(1, 50))
 def test_an_event_that_grows_beyond_the_limit_ends(end, size):
     chunks = [b"data: " + b"x" * size + end] * 2000

@@ -72,7 +72,7 @@ def written(workflow, folder):
 
 
 @given(workflow=workflows())
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_workflows_come_back(workflow, tmp_path):
     path = written(workflow, tmp_path)
     again = read_workflow(path)

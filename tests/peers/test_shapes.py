@@ -146,6 +146,9 @@ def test_lone_surrogates_are_replaced_everywhere(connected: Any) -> None:
         assert not _has_surrogates(tool.raw)
 
 
+@pytest.mark.parametrize(
+    "route", ["/legacy/json", *(pytest.param(route, marks=pytest.mark.long) for route in ROUTES[1:])]
+)
 def test_a_text_of_50_mb(connected: Any) -> None:
     with connected("huge") as client:
         result = client.call_tool("text")

@@ -3,6 +3,7 @@
 import os
 import pickle
 import signal
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -23,14 +24,20 @@ from tests.support.noting import connect, run
 SECRET = "canary-51f0c2"
 
 
-@pytest.fixture
-def server(tmp_path):
-    """A run of calls at a server of its own."""
-    file = tmp_path / "notes.txt"
+@pytest.fixture(scope="module")
+def notes(tmp_path_factory):
+    """The address of a server, and the file of its notes."""
+    file = tmp_path_factory.mktemp("noting") / "notes.txt"
     with peers.running(noting.noting_server(file)) as running:
-        found = noting.Noting(running.url("/mcp"), file)
-        with found.run.pool:
-            yield found
+        yield running.url("/mcp"), file
+
+
+@pytest.fixture
+def server(notes):
+    """A run of calls at the server."""
+    found = noting.Noting(*notes)
+    with found.run.pool:
+        yield found
 
 
 @contextmanager
@@ -185,11 +192,38 @@ def test_canceling_stops_the_call_at_the_server(server, client):
     assert server.said("begun later") == 0
 
 
+def read_slowly(outcome):
+    time.sleep(1)
+    return outcome
+
+
+class Large:
+    """An outcome that takes a second to arrive."""
+
+    def __init__(self, outcome):
+        self.outcome = outcome
+
+    def __reduce__(self):
+        return read_slowly, (self.outcome,)
+
+
+def large_result(remote):
+    return Large(remote_call(remote))
+
+
+def test_a_result_that_takes_long_to_arrive_is_waited_for(server, client, monkeypatch):
+    monkeypatch.setattr("knime_mcp.runs.dask_calls.remote_call", large_result)
+    assert server.workers(client).call(server.call(text="large")).record.result == "noted large"
+
+
 def test_a_result_that_cannot_be_fetched_any_more_is_unknown(server):
     """Its worker was killed between the end of the call and the fetching, which fails in the background."""
 
     class Lost:
         cancel = done = release = staticmethod(lambda: True)
+
+        def add_done_callback(self, told):
+            told(self)
 
         @staticmethod
         def result(timeout):

@@ -4,7 +4,7 @@ import threading
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from knime_mcp.client.clock import POLL_SECONDS
@@ -136,7 +136,6 @@ def test_no_calls_give_no_results():
     assert list(run_batch([], lambda call: call, failed=failing, concurrency=4)) == []
 
 
-@settings(deadline=None, max_examples=30)
 @given(
     fails=st.lists(st.booleans(), max_size=40),
     concurrency=st.integers(1, 9),

@@ -369,7 +369,11 @@ def connecting(route):
     return MCPClient(route.url, limits=limits, timeouts=Timeouts(connect=60, idle=80, total=100))
 
 
-@pytest.mark.parametrize("way", WAYS)
+# Over JSON each is a mixture of the other two.
+@pytest.mark.parametrize(
+    "way",
+    [pytest.param(way, marks=pytest.mark.long) if way == "JSON without a session" else way for way in WAYS],
+)
 def test_no_call_over_http_is_made_twice_that_may_have_run(way, tmp_path):
     form = WAYS[way]
     counting = Counting(http_cases(**form))

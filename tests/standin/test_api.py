@@ -8,17 +8,13 @@ from tests.standin.scenarios import KNIME_YML
 from tests.support.host import StandInHost
 
 
-@pytest.fixture
-def table(trial):
+def test_the_api_alone_or_of_a_table(subtests, trial):
     import pyarrow as pa
 
-    return trial.table(pa.table({"a": [1, 2, 3], "b": ["x", "y", "z"], "c": [0.5, 1.5, None]}))
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_the_api_alone_or_of_a_table(table, name):
-    case, expected = CASES[name]
-    assert outcome(case, table) == expected
+    columns = pa.table({"a": [1, 2, 3], "b": ["x", "y", "z"], "c": [0.5, 1.5, None]})
+    for name, (case, expected) in CASES.items():
+        with subtests.test(name=name):
+            assert outcome(case, trial.table(columns)) == expected
 
 
 @pytest.mark.parametrize("name", RUNNING)

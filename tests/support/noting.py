@@ -29,10 +29,12 @@ def connect(route):
 
 
 class Noting:
-    """A run of calls at the server."""
+    """A run of calls at the server; what it noted before is not looked at."""
 
     def __init__(self, url, file):
         self.file = file
+        self._before = 0
+        self._before = len(self.lines)
         self.route = ServerRoute.parse(url)
         self.run = connect(self.route)
         self.canceled = False
@@ -53,7 +55,7 @@ class Noting:
 
     @property
     def lines(self):
-        return self.file.read_text("utf-8").splitlines() if self.file.exists() else []
+        return self.file.read_text("utf-8").splitlines()[self._before :] if self.file.exists() else []
 
     def said(self, line):
         """How often the server noted this."""
@@ -73,11 +75,12 @@ def run(calls, workers, concurrency=2):
     return list(run_batch(calls, workers.call, failed=workers.not_made, concurrency=concurrency))
 
 
-def local_cluster():
-    """A Dask cluster of two processes on this machine."""
+def local_cluster(**variables):
+    """A Dask cluster of two processes on this machine, with these variables in their environment."""
     from distributed import LocalCluster
 
     return LocalCluster(
+        env=variables,
         n_workers=2,
         threads_per_worker=2,
         processes=True,

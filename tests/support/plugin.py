@@ -3,6 +3,7 @@
 One KNIME host, the stand-in or (KNIME_PYTHON_ROOT) KNIME's own sources; nothing of whoever runs the tests.
 """
 
+import gc
 import os
 
 import hypothesis
@@ -22,6 +23,11 @@ hypothesis.settings.register_profile("sample", WHOLE, max_examples=20)
 os.environ["KNIME_MCP_AUDIT_KEYS"] = os.devnull + "/none"
 # Nor do tests know the servers to which they gave names.
 os.environ["KNIME_MCP_SERVERS"] = os.devnull + "/none"
+
+# Dask's workers are forks of a process that has imported it; nobody looks at what it measures of itself.
+os.environ["DASK_DISTRIBUTED__WORKER__MULTIPROCESSING_METHOD"] = "forkserver"
+os.environ["DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED"] = "False"
+os.environ["DASK_DISTRIBUTED__ADMIN__SYSTEM_MONITOR__INTERVAL"] = "1h"
 
 # keyring chooses among all classes that are known when it is first asked: not among those of the tests.
 keyring.get_keyring()
@@ -57,12 +63,30 @@ def pytest_ignore_collect(collection_path, config):
     return True if "pytest.mark.quick" not in collection_path.read_text(encoding="utf-8") else None
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
-    """Selects what the host of this run can do; `make real-knime` runs what needs KNIME's own sources."""
+    """Selects what the host of this run can do; `make real-knime` runs what needs KNIME's own sources.
+
+    All random values are tried among the long tests.
+    """
+    for item in items if "not long" not in config.option.markexpr else ():
+        if hypothesis.is_hypothesis_test(getattr(item, "obj", None)):
+            item.add_marker(pytest.mark.long)
     others = "standin" if REAL_KNIME else "real_knime"
     chosen = [item for item in items if not item.get_closest_marker(others)]
     config.hook.pytest_deselected(items=list(set(items) - set(chosen)))
     items[:] = chosen
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """What is imported and collected stays to the end: Python need not look through it again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 @pytest.fixture(scope="session")

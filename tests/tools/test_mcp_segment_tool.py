@@ -405,7 +405,7 @@ def test_a_cell_of_any_schema_is_one_that_knime_loads(subtests):
             ]
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(call=calls())
 def test_arguments_arrive_at_a_server_as_they_were_meant(call, host, serve, tmp_path):
     schema, arguments = call

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from knime_mcp.types import columns as c
@@ -45,7 +45,6 @@ def table(**forms):
 @pytest.mark.requirement("T32")
 @pytest.mark.requirement("T40")
 @pytest.mark.parametrize("form", FORMS)
-@settings(max_examples=40, deadline=None)
 @given(columns.filter(bool))
 def test_what_is_written_is_read(form, tools):
     with executing():
@@ -284,7 +283,6 @@ assert c.knime_type(c.ColumnForm.PORTABLE) == ks.string()
     assert done.returncode == 0, done.stderr
 
 
-@settings(max_examples=30, deadline=None)
 @given(columns.filter(bool), st.sampled_from(FORMS), st.sampled_from(FORMS))
 def test_from_form_to_form_nothing_is_lost(tools, first, second):
     with executing():

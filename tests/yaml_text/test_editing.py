@@ -6,7 +6,7 @@ import json
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from knime_mcp.yaml_text import EditError, Rules, edited, read
@@ -271,7 +271,6 @@ def changes(draw):
     return text, before, after, None if whole else lines + (kind == "remove")
 
 
-@settings(max_examples=100, deadline=None)
 @given(changes())
 def test_any_change_of_any_text(change):
     """`most`: how many lines it may take; None where whole blocks go, and what is said in them."""

@@ -2,7 +2,7 @@ import contextlib
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from knime_mcp.client.limits import Limits
@@ -438,7 +438,6 @@ def test_validators_are_compiled_once():
     assert compile_schema(text, Limits()) is compile_schema(text, Limits())
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.dictionaries(
         st.sampled_from(

@@ -159,7 +159,7 @@ def test_the_caller_calls_once(server, tools, node):
 
 
 def test_the_caller_calls_per_row_with_a_state_for_each(server, tools, node, host):
-    count = 200
+    count = 60
     table = host.table(pa.table({"a": list(range(count)), "b": [10 * n for n in range(count)]}))
     result = node(
         "mcp_tool_caller",

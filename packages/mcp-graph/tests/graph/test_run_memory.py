@@ -15,8 +15,8 @@ pytestmark = pytest.mark.quick
 
 ENTRY = "{id: entry, type: entry, next: each}"
 EACH = "{id: each, type: forEach, items: '[1..entry.n]', do: b, next: c, onError: c}"
-LARGE = transform("$pad('', 4000000, 'x')", node="b", following="c")
-LIMITS = "executionLimits: {maxMemoryMb: 60}\n"
+LARGE = transform("$pad('', 1000000, 'x')", node="b", following="c")
+LIMITS = "executionLimits: {maxMemoryMb: 15}\n"
 
 
 def test_the_largest_run_ends_and_the_others_go_on():
@@ -33,6 +33,6 @@ def test_the_largest_run_ends_and_the_others_go_on():
 
     large, others = asyncio.run(calls())
     assert large["isError"]
-    assert "60 MB are for all runs" in large["content"][0]["text"]
+    assert "15 MB are for all runs" in large["content"][0]["text"]
     assert [other["structuredContent"] for other in others] == [{"n": 2}] * 5
     service.close()

@@ -5,18 +5,26 @@ port's. The sources leave ties in the order of the registry.
 """
 
 
-def sources_search(specs, query):
-    """The specs that have the query as it stands, the best first."""
-    wanted = query.lower()
-    scored = [(_score(spec, wanted), spec) for spec in specs]
-    found = [(score, spec) for score, spec in scored if score > 0]
-    return [spec for _, spec in sorted(found, key=lambda entry: entry[0], reverse=True)]
+class SourcesScorer:
+    def __init__(self, specs):
+        self._texts = [(spec, list(_texts(spec))) for spec in specs]
+
+    def search(self, query):
+        """The specs that have the query as it stands, the best first."""
+        wanted = query.lower()
+        scored = [
+            (sum(points for points, text in texts if wanted in text), spec) for spec, texts in self._texts
+        ]
+        found = [(score, spec) for score, spec in scored if score > 0]
+        return [spec for _, spec in sorted(found, key=lambda entry: entry[0], reverse=True)]
 
 
-def _score(spec, wanted):
-    score = 10 * (wanted in f"{spec.short_description} {spec.description}".lower())
+def _texts(spec):
+    """The texts of a spec, each with the points for a query that is in it."""
+    yield 10, f"{spec.short_description} {spec.description}".lower()
     for parameter in spec.parameters:
-        score += 5 * (wanted in parameter.name.lower()) + 3 * (wanted in parameter.description.lower())
+        yield 5, parameter.name.lower()
+        yield 3, parameter.description.lower()
     for port in (*spec.input_ports, *spec.output_ports):
-        score += 3 * (wanted in port.name.lower()) + 2 * (wanted in port.description.lower())
-    return score
+        yield 3, port.name.lower()
+        yield 2, port.description.lower()

@@ -24,6 +24,7 @@ from knime_node_knowledge.node_model import (
 )
 from knime_node_knowledge.query_words import folded, spellings, words_in
 from knime_node_knowledge.sources.catalogue_build import write_catalogue
+from tests.support import commands
 
 from .conftest import ORIGIN, spec
 
@@ -401,7 +402,7 @@ build_catalogue(Path(sys.argv[1]), on_step=lambda step: os.kill(os.getpid(), sig
 
 def test_what_a_killed_build_leaves_goes_with_a_later_one(path):
     for _ in range(2):
-        subprocess.run([sys.executable, "-c", KILLED, path], timeout=60, check=False)
+        commands.run([sys.executable, "-c", KILLED, path], timeout=60)
     abandoned, running = path.parent.iterdir()
     os.utime(abandoned, (0, 0))
     write_catalogue(path, [FULL])

@@ -16,6 +16,7 @@ from knime_node_knowledge.sources.catalogue_build import build_catalogue
 from knime_node_knowledge.sources.shipped_nodes import own_nodes
 from tests.knowledge.sources.plugin_files import node as described
 from tests.knowledge.sources.plugin_files import plugin_xml, write_jar
+from tests.support import commands
 
 
 @pytest.fixture
@@ -82,7 +83,7 @@ def test_of_old_default_catalogues_the_last_used_are_kept_and_those_that_process
     @contextmanager
     def process(source):
         arguments = [sys.executable, "-c", DEFAULT, source]
-        with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as started:
+        with commands.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as started:
             yield Path(started.stdout.readline().strip())
 
     def made(source):
