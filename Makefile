@@ -117,7 +117,7 @@ packages: $(VENV)/.dev  ## the three wheels, a source distribution and a list of
 docs: $(VENV)/.dev  ## the pages of docs/ as a site in build/site, with a reference made from code; no dead link
 	$(BIN)/python -m docs.build_site build/site
 
-real-knime: knime-sources .venv-knime/.ready  ## the tests without peers, under KNIME's own Python sources of every release at hand
+real-knime: knime-sources .venv-knime/.ready  ## the tests of nodes, under KNIME's own Python sources of every release at hand: one table
 	PYTHONPATH="$(SOURCES)" .venv-knime/bin/python -m tests.support.real_knime_releases "$(KNIME_SOURCES)" $(PYTEST_ARGS)
 
 knime-sources:

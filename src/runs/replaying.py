@@ -21,6 +21,7 @@ from ..audit.calls_table import is_journal, records_of
 from ..audit.record import CallStatus
 from ..audit.table_formats import read_table_file
 from ..audit.verify import verify_file, verify_table
+from ..client.clock import POLL_SECONDS
 from ..types.columns import ROW_ID, arrow_columns
 from ..types.errors import Canceled, MCPError
 from ..types.texts import counted
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from .replay_rules import ReplayRule
 
 
-_POLL_SECONDS: Final = 0.25
 _AHEAD: Final = 4
 _ROWS_PER_PIECE: Final = 256
 _PAUSE_SECONDS: Final = 1.1  # between two calls of a tool that are to tell what differs by itself: a clock
@@ -163,7 +163,7 @@ class Replayer:
             flying = [e[1] for e in window if isinstance(e, tuple) and not e[1].done()]
             if not window or (room and len(flying) < room and len(window) < room * _AHEAD):
                 return
-            wait(flying, timeout=_POLL_SECONDS, return_when=FIRST_COMPLETED)
+            wait(flying, timeout=POLL_SECONDS, return_when=FIRST_COMPLETED)
 
     def _make(self, ready: ReadyToReplay) -> _Made:
         """Makes a call; twice if that is wanted and changes nothing, so far apart that clocks differ."""
@@ -174,7 +174,7 @@ class Replayer:
         self._pauses[first.tool_name] += 1
         until = time.monotonic() + (_PAUSE_SECONDS if self._pauses[first.tool_name] <= _MOST_PAUSES else 0)
         while time.monotonic() < until and not self.is_canceled():
-            time.sleep(_POLL_SECONDS)
+            time.sleep(POLL_SECONDS)
         return first, self.run.call(ready.call).record
 
     def _finished(self, ready: ReadyToReplay, made: _Made) -> ReplayedCall:

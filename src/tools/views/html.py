@@ -156,10 +156,6 @@ def meaning_of(status: CallStatus) -> BadgeKind:
             assert_never(status)
 
 
-def status_badge(status: CallStatus) -> Html:
-    return badge(status.value, meaning_of(status))
-
-
 def note(*content: Content, kind: BadgeKind = "neutral") -> Html:
     return element("div", *content, class_=f"note {kind}")
 
@@ -189,14 +185,6 @@ def properties(pairs: Iterable[tuple[str, Content]]) -> Html:
     """Names and values below each other; pairs whose value is None or empty are left out."""
     shown = ((name, value) for name, value in pairs if value is not None and value != "")
     return element("dl", *(join((element("dt", name), element("dd", value))) for name, value in shown))
-
-
-def data_image(data: bytes, mime_type: str, *, description: str = "") -> Html:
-    """An image in the page itself, or its type and size if browsers do not show that type."""
-    source = data_url(data, mime_type)
-    if source is None:
-        return paragraph(f"{mime_type}, {len(data):,} bytes", soft=True)
-    return element("img", src=source, alt=description)
 
 
 def data_url(data: bytes, mime_type: str) -> str | None:
