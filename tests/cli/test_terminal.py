@@ -109,7 +109,7 @@ def test_what_a_model_wrote_is_markdown_on_a_terminal_only(cli, tmp_path):
         code, shown = on_terminal(tmp_path, *words)
         shown = shown.rpartition("\x1b[2K")[2]  # before it stands what is being written
         assert (code, "**" in shown, "```" in shown) == (0, False, False)
-        assert "(http://evil.example/x)" in shown  # where it leads is seen
+        assert "http://evil.example/x" in shown  # where it leads is seen
         assert cli(*words).out.strip() == answer
     assert paragraphs(answer[:20]) == ("Two **desks**:", "1. t")
     assert paragraphs(answer[:53])[0].endswith("the *red* one")

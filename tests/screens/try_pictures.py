@@ -9,6 +9,7 @@ wider than the window, and texts must stand out from what is behind them.
 import io
 import json
 import re
+import shutil
 import sys
 import tempfile
 from contextlib import contextmanager
@@ -24,6 +25,7 @@ from knime_mcp.knwf import read_workflow
 from tests.examples.running import EXAMPLES, command, run
 from tests.graph.studio.try_in_browser import node, person_at, press, studio
 from tests.screens.front_end import dialogs_in_browser
+from tests.screens.try_run_page import runs_opened, tried
 from tests.support.browser import Browser
 from tests.support.chat_server import ChatServer, call, calls, says
 from tests.support.dialogs import inputs_of
@@ -161,6 +163,13 @@ def views(browser, folder, url):
         command("-m", "knime_mcp.cli.app", *words, "--html", page, folder=folder)
         wrong += faults(browser, page)
     shown(browser, folder / "audit.html", "audit", width=WIDE)
+    (folder / "runs").mkdir()
+    shutil.copy(journal, folder / "runs")
+    with runs_opened(folder / "runs") as address:
+        tool = tried(browser, address, url)
+        browser.resize(WIDE, HIGHEST, 2)
+        browser.script(f"window.scrollTo(0, {tool}.getBoundingClientRect().top - 260)")
+        kept(browser, folder, "open", "light")
     # Where KNIME would show the table: the last node's Records are empty, so the first one's are read alone.
     words = ("-m", "knime_mcp.cli.app", "batch", url, "check_columns", "rows.csv", "--records", "r.parquet")
     (folder / "rows.csv").write_text("path\norders.csv\nclimate.csv\n", encoding="utf-8")

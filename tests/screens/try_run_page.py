@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 from knime_mcp.audit.journal import Journal
@@ -173,13 +174,38 @@ def grouped(browser):
     assert rows == ["Row1"] * 4, rows
 
 
-def opened(browser, folder, url, source, wrong):
-    """The list, a run while it goes on, and a tool that is tried."""
+@contextmanager
+def runs_opened(folder):
+    """The address of `open` for a folder."""
     process = subprocess.Popen(
         [sys.executable, "-m", "knime_mcp.cli.app", "open", str(folder)], stdout=subprocess.PIPE, text=True
     )
     try:
-        address = process.stdout.readline().removeprefix("Open in a browser: ").strip()
+        yield process.stdout.readline().removeprefix("Open in a browser: ").strip()
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def tried(browser, address, url):
+    """Lists a server's tools, and calls one of them by its form."""
+    browser.open(address)
+    browser.script(f"server.value = {json.dumps(url)}; ask.requestSubmit()")
+    browser.wait_for("document.querySelectorAll('#tools > details').length > 5")
+    tools = "[...document.querySelectorAll('#tools > details')]"
+    tool = f"{tools}.find((each) => each.innerText.includes('search_text'))"
+    browser.script(f"{tool}.open = true")
+    browser.wait_for(f"{tool}.querySelector('form')")
+    fill = f"{tool}.querySelector('textarea').value = 'desk'"
+    browser.script(f"{fill}; {tool}.querySelector('form').requestSubmit()")
+    browser.wait_for(f"{tool}.querySelector('[role=status] .badge')?.textContent === 'ok'")
+    assert "--json-arguments" in browser.script(f"{tool}.textContent")
+    return tool
+
+
+def opened(browser, folder, url, source, wrong):
+    """The list, a run while it goes on, and a tool that is tried."""
+    with runs_opened(folder) as address:
         with Journal(folder / "live.jsonl", run="live", about="a long run") as journal:
             journal.append(call(1, "live", "Row0"))
             browser.open(address)
@@ -192,24 +218,10 @@ def opened(browser, folder, url, source, wrong):
             browser.wait_for(f"{SHOWN} === '4 steps' && {ROWS}.length === 4 && {ROWS}[1].open")
             looked_at(browser, "live", source, wrong)
         browser.wait_for("document.getElementById('top').textContent.includes('nobody vouches')")
-        browser.open(address)
-        browser.script(f"server.value = {json.dumps(url)}; ask.requestSubmit()")
-        browser.wait_for("document.querySelectorAll('#tools > details').length > 5")
-        tools = "[...document.querySelectorAll('#tools > details')]"
-        tool = f"{tools}.find((each) => each.innerText.includes('search_text'))"
-        browser.script(f"{tool}.open = true")
-        browser.wait_for(f"{tool}.querySelector('form')")
-        browser.script(
-            f"{tool}.querySelector('textarea').value = 'desk'; {tool}.querySelector('form').requestSubmit()"
-        )
-        browser.wait_for(f"{tool}.querySelector('[role=status] .badge')?.textContent === 'ok'")
-        assert "--json-arguments" in browser.script(f"{tool}.textContent")
+        tried(browser, address, url)
+        browser.wait_for("document.querySelector('#runs').textContent.includes('tried-')")
         browser.script("document.querySelectorAll('details').forEach((each) => (each.open = true))")
         looked_at(browser, "open", source, wrong)
-        browser.wait_for("document.querySelector('#runs').textContent.includes('tried-')")
-    finally:
-        process.terminate()
-        process.wait(30)
 
 
 def paged(folder, count):

@@ -67,7 +67,10 @@ function tool(each) {
 }
 
 // A field for each parameter; what is not a plain value is written as JSON.
-function field(name, schema, isRequired) {
+function field(name, declared, isRequired) {
+  // What may also be null is the other thing, or left out.
+  const others = (declared.anyOf ?? declared.oneOf ?? []).filter((each) => each?.type !== "null");
+  const schema = others.length === 1 ? { ...declared, ...others[0] } : declared;
   const type = Array.isArray(schema.type) ? schema.type.find((each) => each !== "null") : schema.type;
   const choices = schema.enum ?? (type === "boolean" ? [true, false] : undefined);
   const isPlain = ["string", "number", "integer", "boolean"].includes(type) || choices?.every((each) => typeof each === "string");
@@ -77,7 +80,7 @@ function field(name, schema, isRequired) {
     control = element("select", {}, element("option", { value: "" }, ""), ...texts.map((text) => element("option", {}, text)));
   } else if (type === "number" || type === "integer") control = element("input", { inputmode: "decimal" });
   else control = element("textarea", { rows: isPlain ? 1 : 3, placeholder: isPlain ? "" : "JSON" });
-  if (schema.default !== undefined) control.placeholder = typeof schema.default === "string" ? schema.default : JSON.stringify(schema.default);
+  if (schema.default !== undefined && schema.default !== null) control.placeholder = typeof schema.default === "string" ? schema.default : JSON.stringify(schema.default);
   control.id = `field-${crypto.randomUUID()}`;
   control.required = isRequired && type !== "string";
   const label = element("label", { for: control.id }, name, isRequired ? " *" : "", type ? element("span", { class: "soft" }, ` ${type}`) : "");

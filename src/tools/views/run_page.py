@@ -27,6 +27,7 @@ _MOST: Final = 10_000  # steps of a page, and as many bad ones
 _MOST_BYTES: Final = 8 << 20
 _LONGEST: Final = 20_000
 _LONGEST_PICTURE: Final = 1 << 20  # as a data URL, as a page is read at once
+_COLUMNS: Final = ("Row", "Step", "Status", "Arguments", "Result", "Took", "When")
 _ICONS: Final = {"mcp": "⚡", "workflow": "⧉"}
 
 
@@ -124,6 +125,7 @@ def run_page(
                 element("span", id="shown", class_="soft", role="status"),
                 class_="bar",
             ),
+            element("div", *(element("span", name) for name in _COLUMNS), class_="heads"),
             element("div", id="steps", data_cursor=cursor),
             element("div", id="end"),
             element("noscript", "This viewer runs no scripts: open the page in a browser to see the steps."),
