@@ -32,7 +32,7 @@ from .expressions.json_logic import apply
 from .graph_cases import cases_file, cases_in, run_case
 from .graph_model import compiled
 from .graph_service import HISTORY_KEY, GraphService
-from .studio.desk import ConflictError, Desk
+from .studio.desk import ConflictError, DocumentDesk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
@@ -149,7 +149,7 @@ class Toolkit:
         mcp_file: Path | None = None,
         run: Run | None = None,
     ) -> None:
-        self._desk = Desk(file, dialect=dialect, mcp_file=mcp_file)
+        self._desk = DocumentDesk(file, dialect=dialect, mcp_file=mcp_file)
         self._cases_file = cases_file(file)
         self._run = run
         self._lock = threading.Lock()

@@ -36,7 +36,7 @@ def studio(
     Example: mcpgraph studio tools.yaml
     """
     from ..studio.app import Studio
-    from ..studio.desk import Desk
+    from ..studio.desk import DocumentDesk
 
     if not file.is_file():
         raise CommandError(f"There is no {file}. Make one with: mcpgraph new {file}")
@@ -46,7 +46,7 @@ def studio(
         if open_page:
             typer.launch(url)
 
-    asyncio.run(Studio(Desk(file, dialect=dialect, mcp_file=mcp)).run(port, ready))
+    asyncio.run(Studio(DocumentDesk(file, dialect=dialect, mcp_file=mcp)).run(port, ready))
     return ExitCode.OK
 
 

@@ -28,7 +28,7 @@ from ..document_edits import GraphEditError
 from ..expressions.javascript import json_value
 from ..online_checks import check_online
 from .debugging import Debugger
-from .desk import ConflictError, Desk
+from .desk import ConflictError, DocumentDesk
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -61,7 +61,7 @@ _HOSTS: Final = frozenset({"127.0.0.1", "localhost"})
 class Studio:
     """A document on its desk, its runs, and those who look at it."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: DocumentDesk) -> None:
         self.desk = desk
         self.token = secrets.token_urlsafe(24)
         self.debugger = Debugger(lambda: self._tell("run"))

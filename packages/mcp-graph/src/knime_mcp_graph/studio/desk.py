@@ -32,7 +32,7 @@ class ConflictError(GraphEditError):
     CODE = "KMCP-GRAPH-CONFLICT"
 
 
-class Desk:
+class DocumentDesk:
     """One document that is worked on. Safe to use from several threads.
 
     Args:

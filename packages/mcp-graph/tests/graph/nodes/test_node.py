@@ -10,7 +10,7 @@ from knime_mcp_graph.executor import GraphExecutor
 from knime_mcp_graph.graph_drawing import mermaid
 from knime_mcp_graph.nodes import KINDS
 from knime_mcp_graph.nodes.node import Node, NodeField, Opening, Way
-from knime_mcp_graph.studio.desk import Desk
+from knime_mcp_graph.studio.desk import DocumentDesk
 
 from .. import graphs
 
@@ -56,7 +56,7 @@ def test_a_class_is_all_that_a_kind_of_node_needs(monkeypatch, tmp_path):
     assert "1ms" in graph_page("f", document, document.tools)
     file = tmp_path / "g.yaml"
     file.write_text(TEXT)
-    desk = Desk(file)
+    desk = DocumentDesk(file)
     kind = desk.state()["kinds"]["wait"]
     assert (kind["new"], kind["ways"][-1]) == ({"seconds": 1}, {"key": ["late"], "words": "if it is late"})
     desk.apply(1, {"kind": "rename", "nodes": ["tools", 0, "nodes"], "id": "z", "to": "other"})

@@ -6,7 +6,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from knime_mcp_graph.studio.app import PAGE, Studio
-from knime_mcp_graph.studio.desk import Desk
+from knime_mcp_graph.studio.desk import DocumentDesk
 from tests.support.waiting import until
 
 from .. import graphs
@@ -55,7 +55,7 @@ class Page:
 def page(tmp_path, request):
     file = tmp_path / "g.yaml"
     file.write_text(getattr(request, "param", ALL_KINDS))
-    page = Page(Studio(Desk(file, environ={})))
+    page = Page(Studio(DocumentDesk(file, environ={})))
     yield page
     page.studio.debugger.close()
 
@@ -209,7 +209,7 @@ def test_credentials_of_servers_are_marks_on_the_page(tmp_path):
             graphs.tool(graphs.ENTRY, graphs.transform("{'a': entry.a}"), graphs.EXIT), servers=servers
         )
     )
-    page = Page(Studio(Desk(file, environ={"TOKEN": secret})))
+    page = Page(Studio(DocumentDesk(file, environ={"TOKEN": secret})))
     page.ask("run", tool="t", arguments={"a": secret})
     run = page.ran()
     assert secret not in json.dumps(run)

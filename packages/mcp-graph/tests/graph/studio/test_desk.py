@@ -3,7 +3,7 @@
 import pytest
 
 from knime_mcp_graph.document_edits import GraphEditError
-from knime_mcp_graph.studio.desk import ConflictError, Desk
+from knime_mcp_graph.studio.desk import ConflictError, DocumentDesk
 
 from .. import graphs
 
@@ -29,7 +29,7 @@ def write(desk, text):
 
 
 def test_changes_are_undone_and_done_again(file):
-    desk = Desk(file)
+    desk = DocumentDesk(file)
     rename(desk, "one")
     rename(desk, "two")
     assert not desk.is_saved
@@ -54,7 +54,7 @@ def test_a_mark_ends_of_lines_and_a_link_stay(file, tmp_path):
     whole.chmod(0o640)
     file.unlink()
     file.symlink_to(whole)
-    desk = Desk(file)
+    desk = DocumentDesk(file)
     write(desk, desk.state()["text"].replace("# end", "# the end"))
     desk.save()
     assert (
@@ -66,7 +66,7 @@ def test_a_mark_ends_of_lines_and_a_link_stay(file, tmp_path):
 
 
 def test_a_changed_file_is_taken_over_while_nothing_was_changed_here(file):
-    desk = Desk(file)
+    desk = DocumentDesk(file)
     assert not desk.look()
     file.write_text(TEXT.replace("# end", "# other"))
     assert desk.look()
@@ -77,7 +77,7 @@ def test_a_changed_file_is_taken_over_while_nothing_was_changed_here(file):
 
 
 def test_nothing_of_others_is_overwritten_unasked(file):
-    desk = Desk(file)
+    desk = DocumentDesk(file)
     rename(desk, "mine")
     theirs = TEXT.replace("# end", "# theirs")
     file.write_text(theirs)
@@ -96,7 +96,7 @@ def test_nothing_of_others_is_overwritten_unasked(file):
 
 
 def test_a_conflict_ends_with_its_cause(file):
-    desk = Desk(file)
+    desk = DocumentDesk(file)
     rename(desk, "mine")
     file.write_text(TEXT.replace("# end", "# theirs"))
     assert desk.look()
@@ -109,7 +109,7 @@ def test_a_conflict_ends_with_its_cause(file):
 
 
 def test_a_change_of_an_older_version_is_refused(file):
-    desk = Desk(file)
+    desk = DocumentDesk(file)
     rename(desk, "one")
     with pytest.raises(ConflictError):
         desk.apply(1, {"kind": "text", "text": "nothing"})
@@ -118,7 +118,7 @@ def test_a_change_of_an_older_version_is_refused(file):
 
 
 def test_a_text_with_mistakes_stays_and_is_judged(file):
-    desk = Desk(file)
+    desk = DocumentDesk(file)
     write(desk, TEXT.replace("next: x", "next: y"))
     state = desk.state()
     assert not state["canRun"]
@@ -135,7 +135,7 @@ def test_a_text_with_mistakes_stays_and_is_judged(file):
 
 
 def test_a_file_that_cannot_be_written_is_told(file):
-    desk = Desk(file)
+    desk = DocumentDesk(file)
     rename(desk, "one")
     (file.parent / f".{file.name}.studio").mkdir()
     with pytest.raises((GraphEditError, OSError)):
