@@ -106,7 +106,8 @@ class AnswerForm:
 
     def _take_reason(self, piece: Mapping[str, Any]) -> None:
         """Why there is no message, which Google says in other places than the usual one."""
-        for fields in (piece, *(inner for inner in piece.values() if isinstance(inner, dict))):
+        inner = [cast("Mapping[str, Any]", value) for value in piece.values() if isinstance(value, dict)]
+        for fields in (piece, *inner):
             said = next((value for name, value in fields.items() if "reason" in name and value), None)
             self._finish = str(said) if isinstance(said, str) else self._finish
         self._has_message = self._finish is not None
