@@ -25,7 +25,7 @@ class ExportedServers:
     """
 
     def __init__(self, program: Program, entries: Mapping[str, Entry]) -> None:
-        self._program = program
+        self._program: Program = program
         self._variables: dict[str, None] = {}
         self.remarks: list[str] = []
         self._servers = {name: self._server(name, entry) for name, entry in entries.items()}
