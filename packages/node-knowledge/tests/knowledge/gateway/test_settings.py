@@ -41,26 +41,6 @@ def test_the_container_has_the_same_port_and_settings_and_asks_for_the_health(ga
         assert client.get(path).json()["status"] == "healthy"
 
 
-def shown(field):
-    if field.default_factory is not None:
-        return "in the data folder"
-    value = field.default
-    if value is None or value == ():
-        return ""
-    return f"`{str(value).lower() if isinstance(value, bool) else value}`"
-
-
-@pytest.mark.requirement("N30")
-def test_the_table_in_the_docs_is_the_settings():
-    section = DOCS.read_text("utf-8").split("\n## Settings\n")[1].split("\n## ")[0]
-    rows = re.findall(r"^\| `([A-Z_]+)` \| (.*?) \| (.*?) \|$", section, re.MULTILINE)
-    wanted = [
-        (name.upper(), shown(field), field.description)
-        for name, field in GatewaySettings.model_fields.items()
-    ]
-    assert rows == wanted
-
-
 def test_the_environment_counts_and_options_count_more():
     environment = {
         "MCP_ENABLED": "false",
