@@ -5,24 +5,29 @@ A table stands in its page between ``<!-- table: NAME -->`` and ``<!-- end of ta
 
 import ast
 import inspect
+import json
 import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import fields
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import get_args
 
 from knime_mcp.audit.journal_lines import LINES
 from knime_mcp.audit.record import FIELDS
+from knime_mcp.audit.verdicts import Verdict
 from knime_mcp.client.limits import Limits
 from knime_mcp.client.protocol.outcomes import OUTCOMES
 from knime_mcp.types.errors import ClockKind, ConnectPhase
 from knime_node_knowledge.gateway.gateway_settings import GatewaySettings
+from knime_node_knowledge.tool_definitions import TOOLS
 from tests.agents.model import test_endpoints, test_strict_endpoints
 from tests.client.oauth.providers import PROVIDERS
 from tests.client.test_reported_servers import REPORTS
 from tests.house import sources
+from tests.house.test_import_arrows import MAY_IMPORT, PRODUCTS_MAY_IMPORT
 from tests.house.test_links import DOCUMENTS
 
 Rows = Iterator[tuple[str, ...]]
@@ -101,6 +106,39 @@ def first_sentence(doc: str | None) -> str:
     return re.split(r"(?<=\.)\s+(?=[A-Z])", paragraph)[0].replace("``", "`")
 
 
+def verdicts() -> Rows:
+    yield "verdict", "it means"
+    (enum,) = (
+        node
+        for node in sources.nodes(sources.SRC / "audit" / "verdicts.py")
+        if isinstance(node, ast.ClassDef) and node.name == Verdict.__name__
+    )
+    for member, doc in pairwise(enum.body):
+        if isinstance(member, ast.Assign) and isinstance(doc, ast.Expr):
+            yield f"*{ast.literal_eval(member.value)}*", ast.literal_eval(doc.value)
+
+
+def parts() -> Rows:
+    yield "part", "what it is", "may import"
+    files = {name: sources.SRC / name / "__init__.py" for name in MAY_IMPORT}
+    files["types"] = sources.SRC / "types" / "tool.py"  # the only part that is no package
+    files |= {name: folder / "__init__.py" for name, folder in sources.PRODUCTS.items()}
+    for name, allowed in (MAY_IMPORT | PRODUCTS_MAY_IMPORT).items():
+        about = first_sentence(ast.get_docstring(sources.tree(files[name])))
+        yield f"`{name}/`", about, ", ".join(sorted(allowed)) or "nothing"
+
+
+def node_tools() -> Rows:
+    yield "tool", "what it does", "arguments"
+    for tool in TOOLS:
+        properties = tool.parameters["properties"].items()
+        given = [
+            f"`{name}` ({json.dumps(schema['default'])})" if "default" in schema else f"`{name}`"
+            for name, schema in properties
+        ]
+        yield f"`{tool.name}`", first_sentence(tool.description), ", ".join(given)
+
+
 def limits() -> Rows:
     doc = inspect.cleandoc(Limits.__doc__ or "").partition("Attributes:\n")[2]
     described = re.findall(r"^    (\w+): (.+(?:\n {8}.+)*)", doc, re.MULTILINE)
@@ -146,6 +184,9 @@ TABLES: dict[str, Callable[[], Rows]] = {
     "outcomes": outcomes,
     "codes": codes,
     "limits": limits,
+    "verdicts": verdicts,
+    "parts": parts,
+    "node tools": node_tools,
     "settings": settings,
     "providers": providers,
     "reports": reports,
