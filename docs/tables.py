@@ -21,6 +21,7 @@ from knime_mcp.audit.verdicts import Verdict
 from knime_mcp.client.limits import Limits
 from knime_mcp.client.protocol.outcomes import OUTCOMES
 from knime_mcp.types.errors import ClockKind, ConnectPhase
+from knime_node_knowledge.gateway.gateway_errors import CODES, MCPErrorType
 from knime_node_knowledge.gateway.gateway_settings import GatewaySettings
 from knime_node_knowledge.tool_definitions import TOOLS
 from tests.agents.model import test_endpoints, test_strict_endpoints
@@ -38,6 +39,12 @@ RESULTS = re.compile(r"<!-- results.*?<!-- end of results -->", re.DOTALL)
 MADE = {ROOT / "docs" / "requirements.md", ROOT / "benchmarks" / "RESULTS.md"}
 NO_PAGE = ROOT / "examples" / "demo" / "files" / "meeting_notes.md"
 MIB = 1024 * 1024
+#: Where a warm call comes by, from the caller to the wire and back.
+WIRE = """
+client/mcp_client.py client/calling.py client/conversation.py client/clock.py
+client/transports/streamable_http.py client/transports/http_channel.py client/transports/connections.py
+client/protocol/messages.py client/protocol/tools.py client/validation/schemas.py
+"""
 CODE = re.compile(r"KMCP-[A-Z-]+")
 KINDS = {"KMCP-CONNECT": get_args(ConnectPhase), "KMCP-TIMEOUT": get_args(ClockKind)}
 
@@ -108,14 +115,17 @@ def first_sentence(doc: str | None) -> str:
 
 def verdicts() -> Rows:
     yield "verdict", "it means"
-    (enum,) = (
-        node
-        for node in sources.nodes(sources.SRC / "audit" / "verdicts.py")
-        if isinstance(node, ast.ClassDef) and node.name == Verdict.__name__
-    )
+    module = sources.tree(sources.SRC / "audit" / "verdicts.py")
+    for verdict, meaning in documented_members(module, Verdict.__name__):
+        yield f"*{verdict}*", meaning
+
+
+def documented_members(module: ast.Module, name: str) -> Iterator[tuple[str, str]]:
+    """The values of an enum's members, with the docstrings behind them."""
+    (enum,) = (node for node in module.body if isinstance(node, ast.ClassDef) and node.name == name)
     for member, doc in pairwise(enum.body):
         if isinstance(member, ast.Assign) and isinstance(doc, ast.Expr):
-            yield f"*{ast.literal_eval(member.value)}*", ast.literal_eval(doc.value)
+            yield ast.literal_eval(member.value), ast.literal_eval(doc.value)
 
 
 def parts() -> Rows:
@@ -126,6 +136,13 @@ def parts() -> Rows:
     for name, allowed in (MAY_IMPORT | PRODUCTS_MAY_IMPORT).items():
         about = first_sentence(ast.get_docstring(sources.tree(files[name])))
         yield f"`{name}/`", about, ", ".join(sorted(allowed)) or "nothing"
+
+
+def wire() -> Rows:
+    yield "file", "what it has"
+    for name in WIRE.split():
+        about = first_sentence(ast.get_docstring(sources.tree(sources.SRC / name)))
+        yield f"`{name}`", about
 
 
 def node_tools() -> Rows:
@@ -165,6 +182,14 @@ def settings() -> Rows:
         yield f"`{name.upper()}`", default, field.description or ""
 
 
+def gateway_errors() -> Rows:
+    yield "`error_type`", "HTTP", "JSON-RPC", "when"
+    module = sources.tree(sources.PRODUCTS["knime_node_knowledge"] / "gateway" / "gateway_errors.py")
+    meanings = dict(documented_members(module, MCPErrorType.__name__))
+    for kind, (status, code) in CODES.items():
+        yield f"`{kind.value}`", str(status), str(code), meanings[kind.value]
+
+
 def providers() -> Rows:
     yield "provider", "options of `knime-mcp login`", "what is particular"
     yield from ((each.name, each.how, each.particular) for each in PROVIDERS)
@@ -186,6 +211,8 @@ TABLES: dict[str, Callable[[], Rows]] = {
     "limits": limits,
     "verdicts": verdicts,
     "parts": parts,
+    "wire": wire,
+    "gateway errors": gateway_errors,
     "node tools": node_tools,
     "settings": settings,
     "providers": providers,

@@ -9,7 +9,7 @@ from knime_mcp.types.errors import SettingInvalid
 from knime_node_knowledge.gateway.gateway_settings import GatewaySettings, read_settings
 from knime_node_knowledge.gateway.observing import LOGGER
 
-DOCS = Path(__file__).parents[3] / "docs" / "gateway.md"
+ROOT = Path(__file__).parents[5]
 
 
 @pytest.mark.requirement("W5", "N29", "N30")
@@ -28,7 +28,7 @@ def test_names_and_defaults_are_the_sources():
 
 @pytest.mark.requirement("N29")
 def test_the_container_has_the_same_port_and_settings_and_asks_for_the_health(gateway, monkeypatch):
-    text = (DOCS.parents[3] / "Dockerfile").read_text("utf-8").replace("\\\n", "")
+    text = (ROOT / "Dockerfile").read_text("utf-8").replace("\\\n", "")
     (environment,) = re.findall(r"^ENV (.+)$", text, re.M)
     for pair in environment.split():
         monkeypatch.setenv(*pair.split("="))
