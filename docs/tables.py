@@ -235,7 +235,7 @@ def with_tables(page: str) -> str:
 
 def words(page: str) -> int:
     """The words that people wrote: without what is made."""
-    return len(RESULTS.sub("", BLOCK.sub("", page)).split())
+    return len(re.findall(r"\S*\w\S*", RESULTS.sub("", BLOCK.sub("", page))))
 
 
 if __name__ == "__main__":
