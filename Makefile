@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 # What is half made when a download fails is made anew the next time.
 .DELETE_ON_ERROR:
-.PHONY: demo test test-all torture quick coverage kill-test agent-eval real-model browser-chat browser-studio dialogs pictures relevance postgres peers conformance check lint types requirements bench bench-smoke examples ways-in packages docs real-knime knime-sources clean help
+.PHONY: demo test test-all torture quick coverage kill-test agent-eval real-model browser-chat browser-runs browser-studio dialogs pictures relevance postgres peers conformance check lint types requirements bench bench-smoke examples ways-in packages docs real-knime knime-sources clean help
 
 demo: $(VENV)/.demo  ## the product doing its main job, on loopback, without any account
 	$(BIN)/knime-mcp demo
@@ -85,6 +85,9 @@ real-model: $(VENV)/.test  ## agents with a real small model on llama.cpp's serv
 browser-chat: $(VENV)/.test  ## the chat's page by keyboard in a real browser, in a frame like KNIME's; needs chromium
 	$(BIN)/python -m tests.agents.chat.try_in_browser
 
+browser-runs: $(VENV)/.test  ## the page of a run and `open` in a real browser, looked at by axe-core; needs chromium, node and npm
+	$(BIN)/python -m tests.screens.try_run_page $(CALLS)
+
 browser-studio: $(VENV)/.test  ## the graph studio by mouse and by keys in a real browser, its graph also run by npm's mcpgraph; needs chromium, node, npm
 	$(BIN)/python -m tests.graph.studio.try_in_browser
 
@@ -114,7 +117,7 @@ packages: $(VENV)/.dev  ## the three wheels, a source distribution and a list of
 docs: $(VENV)/.dev  ## the pages of docs/ as a site in build/site, with a reference made from code; no dead link
 	$(BIN)/python -m docs.build_site build/site
 
-real-knime: knime-sources .venv-knime/.ready  ## the tests without peers, under KNIME's own Python sources of every release at hand
+real-knime: knime-sources .venv-knime/.ready  ## the tests of nodes, under KNIME's own Python sources of every release at hand: one table
 	PYTHONPATH="$(SOURCES)" .venv-knime/bin/python -m tests.support.real_knime_releases "$(KNIME_SOURCES)" $(PYTEST_ARGS)
 
 knime-sources:

@@ -21,7 +21,7 @@ keys = {}
 for name, number, data in (text.split("+", 2) for text in given if "+" in text):
     keys[name, bytes.fromhex(number)] = base64.b64decode(data)[1:]
 canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode
-altered, truncated, chains, covered = [], [], [], {}
+changed, cut, chains, covered = [], [], [], {}
 last_calls, counts, ends = {}, {}, {}
 
 
@@ -88,20 +88,20 @@ def check_note(line, before, lines):
 
 lines = file.read_bytes().split(b"\n")
 if lines.pop():
-    truncated.append("the last line is incomplete")
+    cut.append("the last line is incomplete")
 for number, line in enumerate(lines, start=1):
     before = chains[-1] if chains else ""
     text, _, end = line.rpartition(b',"chain":"')
     chains.append(sha256(before.encode() + b"\n" + text))
     if end != chains[-1].encode() + b'"}':
-        altered.append(f"line {number}, or the one before it")
+        changed.append(f"line {number}, or the one before it")
         chains[-1] = end[:64].decode(errors="replace")
     try:
         entry = json.loads(line)
         problem = None
         # Each line has one spelling: no name twice, no other order, blank or escape.
         if canonical({name: entry[name] for name in entry if name != "chain"})[:-1].encode() != text:
-            altered.append(f"the spelling of line {number}")
+            changed.append(f"the spelling of line {number}")
         match entry["kind"]:
             case "start":
                 ends.setdefault(entry["run"], None)
@@ -111,30 +111,30 @@ for number, line in enumerate(lines, start=1):
                 problem = check_note(entry, before, number - 1)
             case "end":
                 ends[entry["run"]] = (entry["calls"], entry["head"])
-        altered += [problem] if problem else []
+        changed += [problem] if problem else []
     except Exception as error:
-        altered.append(f"line {number}: {error!r}")
+        changed.append(f"line {number}: {error!r}")
     if any(chains[-1] in (head[1], head[2]) for head in heads if head):
         covered[number] = "a given head"
 for run, end in ends.items():
     if end is None:
-        truncated.append(f"run {run} has no end")
+        cut.append(f"run {run} has no end")
     elif end[0] != counts.get(run, 0) or (end[0] and end[1] != last_calls[run]):
-        altered.append(f"the calls of run {run} are not those that its end counts")
+        changed.append(f"the calls of run {run} are not those that its end counts")
 known = {text.removeprefix("sha256:") for text in last_calls.values()} | set(chains)
 if any(head is None or not {head[1], head[2]} - {None} <= known for head in heads) or not ends:
-    truncated.append("a given head is not there, or there are no runs")
-for problem in altered + truncated:
+    cut.append("a given head is not there, or there are no runs")
+for problem in changed + cut:
     print(problem)
 for line, by in covered.items():
     print(f"covered up to line {line}: {by}")
 whole = max(covered, default=0) == len(lines)
 print(
-    "altered"
-    if altered
-    else "truncated"
-    if truncated
-    else "intact"
+    "changed"
+    if changed
+    else "end missing"
+    if cut
+    else "unchanged"
     if whole
-    else "consistent, but not anchored"
+    else "complete in itself, but nobody vouches for it"
 )

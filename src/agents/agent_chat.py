@@ -2,15 +2,15 @@
 
 KNIME makes the view's service from the inputs and the settings, and in a process of its own, which knows
 neither the workflow's folder nor what the node has given out. What was said leaves the service as *view
-data*: KNIME fetches them when the node is executed again, and hands them to `execute` and the next service.
+data*: KNIME fetches them when the node is executed again, and hands them to `execute` and the next service,
+if the view has asked for it. In all other cases it is found in the chat's own folder, whose name `execute`
+leaves among the settings: KNIME keeps what a node sets there while the workflow is open.
 """
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import replace
 from inspect import signature
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import knime.extension as knext
@@ -23,9 +23,10 @@ from .base import calls_schema, data_outputs, prompter_of, to_table
 from .model.chat_model_ports import model_input
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ..runs.server_questions import ServerQuestions
     from ..tools.node_settings.connection import Sessions
-    from .chat.chat_service import HandedOn
     from .prompter.conversation_table import ConversationLayout, ConversationRow
     from .prompter.prompter import Prompter
 
@@ -93,7 +94,8 @@ class MCPAgentChat:
     - Connect an *OpenAI-Compatible Chat Model Connector*, and the *Tools* of an *MCP Tool Provider*.
     - Execute the node and open its view. In a component, the view is a chat for a data app.
     - *Hand on* in the view executes the node again: then *Conversation* and *Tool calls* have what was said
-      and done. A view that is closed before that forgets the conversation.
+      and done. So they do after each other execution, also if the node was reset, the view closed, or KNIME
+      ended while a call was waiting. *Start over* in the view forgets the conversation.
 
     **Without a person**
 
@@ -103,8 +105,9 @@ class MCPAgentChat:
     **Control and proof**
 
     *Rules for calls* are stronger than what you allow in the view: a call that they deny is not made. Every
-    call is in a journal before you see its result. While you talk it lies in a folder for temporary files;
-    *Hand on* brings it into the workflow's data area, and its hash is the flow variable `mcp_audit_head`.
+    call is in a journal before you see its result. While you talk it lies with the conversation in your own
+    folder of `knime-mcp` (`chats`), which nobody else can read. Executing the node brings it into the
+    workflow's data area, and its hash is the flow variable `mcp_audit_head`.
     """
 
     developer_message = settings.developer_message
@@ -144,6 +147,14 @@ class MCPAgentChat:
 
     secret_arguments = settings.secret_arguments
 
+    chat = knext.StringParameter(
+        "Chat",
+        "The folder of what was said in the view, which the node sets.",
+        default_value="",
+        is_advanced=True,
+    )
+    chat.rule(knext.DialogContextCondition(lambda _: True), knext.Effect.HIDE)
+
     connect_timeout = Timeouts().connect
     idle_timeout = shared_parameters.idle_timeout()
     total_timeout = shared_parameters.total_timeout()
@@ -182,23 +193,35 @@ class MCPAgentChat:
     def execute(
         self, ctx: Any, model: Any, tools: Any, history: Any, data: list[Any], credential: Any
     ) -> Any:
-        """Gives out what was said in the view; without a view, asks the questions."""
+        """Gives out what was said in the view; if nothing was, asks the questions."""
         from ..audit.calls_table import calls_table
-        from ..tools.node_settings.connection import JOURNALS, data_area
+        from ..tools.node_settings.connection import JOURNALS, data_area, place_in_workflow
         from ..types.columns import choose_form
-        from .chat.chat_service import HandedOn
+        from .chat.chat_service import HandedOn, hosts_table
+        from .chat.kept_chat import ChatFolder, KeptChat
 
         outputs = data_outputs(ctx)
+        journals = data_area(ctx) / JOURNALS
+        folder = ChatFolder.of_node(journals, place_in_workflow(ctx))
+        self.chat = folder.name
         said = getattr(ctx, "_get_view_data", lambda: None)()
+        shown = HandedOn(conversation=None, calls=()) if said is None else HandedOn.read(said)
+        kept = folder.read() or KeptChat()
         if said is not None:
-            handed_on = HandedOn.read(said)
-            ctx.flow_variables["mcp_audit_head"] = handed_on.head
-            handed_on.keep_journal(data_area(ctx) / JOURNALS)
-            conversation = handed_on.conversation
-            calls = to_table(calls_table(handed_on.calls, form=choose_form("auto")))
-            tables = [table for _, table in handed_on.tables][-outputs:] if outputs else []
-        else:
+            kept = folder.joined(kept, self._history(shown.conversation)[1], shown.journal)
+        if not (kept.entries or kept.journals):
             conversation, calls, tables = self._ask_questions(ctx, model, tools, history, data, credential)
+        else:
+            layout, _ = self._history(history)
+            conversation = to_table(layout.table(kept.entries))
+            told = folder.told(kept, shown.calls)
+            calls = to_table(calls_table(told.calls, form=choose_form("auto")))
+            tables = [hosts_table(table) for _, table in shown.tables or kept.tables]
+            tables = tables[-outputs:] if outputs else []
+            folder.give_journals(kept, journals)
+            ctx.flow_variables["mcp_audit_head"] = told.head
+            if warning := "\n".join(filter(None, (shown.problem, told.remark))):
+                ctx.set_warning(warning)
         return conversation, calls, (tables + [to_table(_nothing()) for _ in range(outputs)])[:outputs]
 
     def get_data_service(
@@ -209,37 +232,50 @@ class MCPAgentChat:
         from ..runs.server_questions import ServerQuestions
         from .chat.chat_service import ChatService, HandedOn
         from .chat.chat_session import ChatSession
+        from .chat.kept_chat import ChatFolder, KeptChat
 
         said = getattr(ctx, "_get_view_data", lambda: None)()
-        earlier = None if said is None else HandedOn.read(said)
-        layout, entries = self._history(history if earlier is None else earlier.conversation)
+        earlier = HandedOn(conversation=history, calls=()) if said is None else HandedOn.read(said)
+        layout, entries = self._history(earlier.conversation)
         # KNIME keeps view data only of a service that has such a workflow, even if nothing is in it.
         make_workflow: Any = getattr(ctx, "_init_combined_tools_workflow", None)
         if make_workflow is not None:  # KNIME 5.9 has two parameters, later versions have three
             make_workflow(*([], "DETACHED", False)[: len(signature(make_workflow).parameters)])
+        folder = ChatFolder(self.chat or earlier.chat)
         service = ChatService(
             session=None,
             layout=layout,
-            entries=entries,
-            earlier=earlier,
+            before=KeptChat(entries=entries, tables=earlier.tables),
+            calls=earlier.calls,
+            chat=folder.name,
             shown={
                 "suggestions": self._questions(),
                 "hands_on": self.reexecution_trigger == ReexecutionTrigger.INTERACTION.name,
                 # KNIME before 5.8 takes nothing from a view.
                 "can_hand_on": hasattr(ctx, "_get_view_data"),
+                "finds_earlier": bool(folder.name),
             },
         )
         try:
+            remark = ""
+            if (kept := folder.read()) is not None:
+                # What only KNIME can read is in its view data.
+                before = replace(kept, tables=earlier.tables or kept.tables)
+                told = folder.told(kept, earlier.calls)
+                service, remark = replace(service, before=before, calls=told.calls), told.remark
             sessions = self._sessions(ctx, credential, ServerQuestions())
-            prompter = self._prompter(ctx, model, tools, data, sessions, entries, earlier)
-            # A view does not know the folder of its workflow. Nobody but its user can read this one.
-            folder = Path(tempfile.mkdtemp(prefix="knime-mcp-chat-"))
-            journal = folder / f"{sessions.run.id}{SUFFIX}"
+            before = service.before
+            prompter = self._prompter(ctx, model, tools, data, sessions, before.entries, before.tables)
+            journal = folder.path / f"{sessions.run.id}{SUFFIX}"
             what = {"kind": "chat", **prompter.described()}
+            folder.make()
             sessions.run.open_journal(journal, about="mcp_agent_chat", what=what)
         except MCPError as error:
             return replace(service, problem=str(error))
-        return replace(service, session=ChatSession(prompter, entries), journal=str(journal))
+        session = ChatSession(
+            prompter, before.entries, keep=folder.writer(before, journal.name), remark=remark
+        )
+        return replace(service, session=session, journal=str(journal))
 
     def _sessions(self, ctx: Any, credential: Any, questions: ServerQuestions | None = None) -> Sessions:
         from ..tools.node_settings.connection import Sessions
@@ -261,8 +297,8 @@ class MCPAgentChat:
         tools: Any,
         data: list[Any],
         sessions: Sessions,
-        entries: list[ConversationRow],
-        earlier: HandedOn | None = None,
+        entries: Sequence[ConversationRow],
+        tables: Sequence[tuple[str, Any]] = (),
     ) -> Prompter:
         """The agent, whose data stay known from question to question."""
         from .toolbox.call_rules import CallRules
@@ -272,7 +308,7 @@ class MCPAgentChat:
         # The conversation may name data of an earlier execution,
         # whose ids must not come to mean other tables.
         prompter.registry = DataRegistry(data, to_table=to_table, first=_unused_id(entries))
-        for name, table in () if earlier is None else earlier.tables:
+        for name, table in tables:
             prompter.registry.add(table, name=name, description="From earlier in this conversation")
         prompter.options = replace(prompter.options, stream=True)
         if self.ask_first == AskFirst.changes.name:
@@ -332,7 +368,7 @@ class MCPAgentChat:
         return to_table(layout.table(entries)), to_table(calls_table(calls, form=form)), tables
 
 
-def _unused_id(entries: list[ConversationRow]) -> int:
+def _unused_id(entries: Sequence[ConversationRow]) -> int:
     """The first id of data that nobody has named in a conversation."""
     from .message_content import text_of
     from .toolbox.data_registry import next_ids

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
 from ..audit.journal import JournalWriteError
-from ..client.clock import StoppableClock
+from ..client.clock import POLL_SECONDS, StoppableClock
 from ..types.errors import Canceled, MCPError, TimedOut
 from ..types.texts import compact_json
 from .agent_events import (
@@ -61,9 +61,6 @@ if TYPE_CHECKING:
     from .model.model_errors import ModelError
     from .toolbox.replies import Toolbox
 
-POLL_SECONDS: Final = 0.1
-"""Seconds between two checks of the cancel button."""
-
 _GRACE_SECONDS: Final = 0.5
 _PARALLEL_CALLS: Final = 4  # as many as servers of one process serve well
 _REPAIRS: Final = 3  # a model that fails so often does not get it right
@@ -99,7 +96,7 @@ def run_agent(
         meter: Counts tokens against their limit, also those of others who use the model for the run.
         clock: The run's, which stands still while a person is asked.
         on_event: Called with each event, in the calling thread. An exception in it ends the run.
-        is_canceled: Called about every 0.1 s, in the calling thread.
+        is_canceled: Called every `POLL_SECONDS`, in the calling thread.
 
     Returns:
         The outcome, also of a run that failed or was canceled; each call in its messages has an answer.

@@ -90,12 +90,7 @@ class MCPPrompt:
 
     server_url = shared_parameters.server_url()
     credentials = shared_parameters.credentials()
-    send_credentials_as = shared_parameters.send_credentials_as()
-    header_name = shared_parameters.header_name()
-    issuer = shared_parameters.issuer()
-    scope = shared_parameters.scope()
-    extra_headers = shared_parameters.extra_headers()
-    transport = shared_parameters.transport()
+    connection_options = shared_parameters.connection_options()
 
     prompt = knext.StringParameter(
         "Prompt",
@@ -118,14 +113,8 @@ class MCPPrompt:
         array_title="Argument",
     )
     on_error = server_reading.on_error()
-    connect_timeout = shared_parameters.connect_timeout()
-    idle_timeout = shared_parameters.idle_timeout()
-    total_timeout = shared_parameters.total_timeout()
 
-    shared_parameters.headings(
-        Connection=[server_url], Prompt=[prompt], Errors=[on_error], Advanced=[connect_timeout]
-    )
-    shared_parameters.show_ways(send_credentials_as, header_name, issuer, scope)
+    shared_parameters.headings(Connection=[server_url], Prompt=[prompt], Errors=[on_error])
 
     def configure(self, ctx: Any, parameters: Any, credential: Any) -> Any:  # noqa: ARG002
         try:

@@ -66,6 +66,9 @@ _IMAGES_FOLLOW: Final = {"type": "text", "text": "Images that the tools returned
 _GO_ON: Final = "Go on."
 #: What other runs with the model may do again.
 _OF_ONE_RUN: Final = frozenset({Construct.STREAM, Construct.LARGE_LIMIT, Construct.ONE_IMAGE})
+_REFUSED_MOST: Final = (
+    *(Construct.NULL_BESIDE_CALLS, Construct.EMPTY_BESIDE_CALLS, Construct.TEXT_BESIDE_CALLS),
+)
 _LEAST_LIMIT: Final = 64
 _MOST_DOUBLINGS: Final = 7
 _TOKENS_READ: Final = re.compile(
@@ -214,14 +217,18 @@ class ModelCalls:
             if room is not None:
                 messages, offer = room.messages, replace(offer, tools=offer.tools and room.tools)
                 continue
-            adapted = adapted or self._fit_tools(problem, said, offer.tools, offered.tools)
             # What an endpoint says is often about several parts: one change at a time, the least harmful
             # one first.
-            adapted = adapted or self._change(problem, messages, offered, known)
+            adapted = (
+                adapted
+                or self._fit_tools(problem, said, offer.tools, offered.tools)
+                or self._change(problem, problem.refused, messages, offered, known)
+            )
             if adapted is None and others and isinstance(problem, ModelRequestRefused):
                 self._tools.refused_ways.add(offer.change)
                 offer = others.pop(0)
                 adapted = offer.change or "sent again without a form"
+            adapted = adapted or self._guess(problem, messages, offer.tools, offered, known)
             if adapted is not None:
                 self._emit(ModelRetried(iteration=iteration, reason=f"{problem.what}; {adapted}", wait=0.0))
                 continue
@@ -343,17 +350,18 @@ class ModelCalls:
     def _change(
         self,
         problem: ModelError,
+        refused: Sequence[Construct],
         messages: Sequence[BaseMessage],
         offer: _ToolOffer,
         known: Set[Construct],
     ) -> str | None:
-        """Changes what the endpoint refused for the next request; returns the change in words.
+        """Changes what the endpoint may have refused for the next request; returns the change in words.
 
         What was `known` to be refused was not sent. Returns None if no change may help.
         """
         if isinstance(problem, ContextTooLong):
             return self._messages.leave_out(messages, problem)
-        for construct in problem.refused if isinstance(problem, ModelRequestRefused) else ():
+        for construct in refused if isinstance(problem, ModelRequestRefused) else ():
             if construct in known or construct not in self._model.changes:
                 continue
             match construct:
@@ -424,11 +432,28 @@ class ModelCalls:
         if not isinstance(problem, ModelRequestRefused) and problem.status != 500:
             return None
         changed = self._tools.learn(said or problem.what, tools, offered)
+        if changed is not None and self._tools.in_form:
+            self._no_tools = problem
+        return self._with_other_tools(changed)
+
+    def _guess(
+        self,
+        problem: ModelError,
+        messages: Sequence[BaseMessage],
+        tools: Sequence[Mapping[str, Any]],
+        offered: _ToolOffer,
+        known: Set[Construct],
+    ) -> str | None:
+        """Changes what endpoints refuse most, for one that does not say what it refuses."""
+        if type(problem) is not ModelRequestRefused or not problem.is_silent:
+            return None
+        changed = self._change(problem, _REFUSED_MOST, messages, offered, known)
+        return changed or self._with_other_tools(self._tools.guess(tools, offered.tools))
+
+    def _with_other_tools(self, changed: str | None) -> str | None:
         if changed is None:
             return None
         self._notes[changed] = None
-        if self._tools.in_form:
-            self._no_tools = problem
         return "sent again with tools in another form"
 
     async def _wait(self, problem: ModelError, failures: Counter[type[ModelError]], iteration: int) -> None:

@@ -129,8 +129,8 @@ def _empty(message: AIMessage) -> ModelAnswerInvalid:
     said = _said_reason(message)
     what = "The model's answer is empty" + (f" (the endpoint says: {said})" if said not in _USUAL else "")
     beside = message.additional_kwargs.get(GIVEN_BACK, {}).get("message", {})
-    field = next((name for name, value in beside.items() if isinstance(value, str)), "")
-    thoughts = text_of(message) or beside.get(field)
+    field = next(iter(beside), "")
+    thoughts = text_of(message) or str(beside.get(field) or "")
     if not thoughts:
         return ModelAnswerInvalid(what, fix="Try again, rephrase the prompt, or choose another model")
     where = f"in its thoughts ({field})" if field else "in marks of thoughts"

@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 @knext.output_table(
     "Summary",
     "How many calls have which verdict, with the reasons. The last row, `records`, says whether the records"
-    " are what was written: *intact*, *consistent, but not anchored* (nobody signed them),"
-    " *rows missing* (a Row Filter does that), or *altered*.",
+    " are what was written: *written by NAME's key, unchanged*; *complete in itself, but nobody vouches for"
+    " it*; *rows missing* (a Row Filter does that); or *changed at calls …*.",
 )
 @knext.output_view("Differences", "The verdicts, and every difference side by side.")
 class ToolCallReplayer:

@@ -45,8 +45,7 @@ def langchain_tools(
 
     Args:
         *clients: One client per server; connected and closed by the block.
-        options: The allowed calls, the length of results for the model, what becomes of tools with suspicious
-            descriptions.
+        options: The allowed calls, and the length of results for the model.
         journal: The journal for the record of every call; stays open.
         prefix: A text in front of the names, in which ``{server}`` stands for the server's name.
         on_tool_error: ``answer`` makes a failure the tool's answer, with the status ``error``, which models
@@ -62,8 +61,7 @@ def langchain_tools(
         block, in any thread and any event loop.
 
     Raises:
-        MCPError: A server cannot be reached, two clients have the same server, or tools are suspicious and
-            the options say fail.
+        MCPError: A server cannot be reached, or two clients have the same server.
     """
     return _Block(clients, _opened(clients, options or ToolOptions(), journal, prefix, on_tool_error, images))
 
@@ -127,8 +125,7 @@ def _opened(
                 pinned_tool(definition, route, shown_name=prefix.replace("{server}", label) + name)
                 for route, label in zip(by_route, labels, strict=True)
                 for name, definition in run.definitions.listing(route).items()
-            ],
-            suspicious=options.suspicious_tools,
+            ]
         )
         for remark in toolset.notes:
             _log.warning("%s", remark)

@@ -447,6 +447,11 @@ def keys_file() -> Path:
     return Path(os.environ.get(_KEYS) or os.path.expanduser(_OUR_KEYS))  # noqa: PTH111
 
 
+def known_keys_file() -> Path:
+    """Where other people's public keys are whose signatures count here."""
+    return keys_file().with_name("known-keys.json")
+
+
 def _sealer() -> Sealer | None:
     """What signs, or lets sign, our journals; None if nobody asked for that."""
     keys, server = keys_file(), os.environ.get(_TIME_STAMPS)

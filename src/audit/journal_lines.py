@@ -188,21 +188,28 @@ def journal_parts(path: Path) -> dict[int, Path]:
     return {number: part for number, part in parts.items() if number == 1 or part.stat().st_size}
 
 
-def journal_lines(path: Path) -> Iterator[JournalLine]:
-    """Yields each line of a journal that is not empty, also if it is not one of a journal."""
+def journal_lines(path: Path, behind: JournalLine | None = None) -> Iterator[JournalLine]:
+    """Yields each line of a journal that is not empty, also if it is not one of a journal.
+
+    With ``behind`` those behind that line, which were perhaps not there yet when it was read.
+    """
     from .table_formats import is_device  # with all formats, which a run that writes a journal does not need
 
     if is_device(path):
         raise JournalError(f"{path.name} is a device or a pipe, not a file")  # it may have no end
-    first = 1
+    first = 1 if behind is None else behind.number + 1
     for part, part_path in journal_parts(path).items():
+        if behind is not None and part < behind.part:
+            continue
         with part_path.open("rb") as file:
+            if behind is not None and part == behind.part:
+                file.seek(behind.start + len(behind.data))
             first = yield from _lines_in(file, part, first)
 
 
 def _lines_in(file: BinaryIO, part: int, number: int) -> Generator[JournalLine, None, int]:
     """Yields the lines of a file, the first of that number, and returns the number of the line behind it."""
-    start, held = 0, (0, 0, b"")
+    start, held = file.tell(), (0, 0, b"")
     for data in file:
         if not data.isspace():
             if held[2]:

@@ -15,15 +15,16 @@ import json
 import re
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from ..system import others_may_read, whole_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from datetime import datetime
     from pathlib import Path
 
+_Entry = TypeVar("_Entry")
 ORIGIN: Final = "knime-mcp/journal/2"
 _KEYRING: Final = "knime-mcp-audit"
 _ED25519: Final = b"\x01"
@@ -220,23 +221,35 @@ def stamped_at(token: str, note: str, roots: Sequence[bytes]) -> tuple[datetime,
 
 def own_keys(file: Path) -> list[SigningKey]:
     """Our keys, the newest last; none without the file. Raises `SignatureError`."""
+    return _entries_of(file, _own_key, "make another key with audit key new")
+
+
+def known_keys(file: Path) -> dict[PublicKey, str]:
+    """Other people's public keys, and whose they are; none without the file. Raises `SignatureError`."""
+    return dict(_entries_of(file, _known_key, "name the keys anew with audit trust"))
+
+
+def _entries_of(file: Path, read: Callable[[Any], _Entry], otherwise: str) -> list[_Entry]:
     data = b""
     try:
         data = file.read_bytes()
-        keys = [_own_key(entry) for entry in json.loads(data)["keys"]]
+        entries = [read(entry) for entry in json.loads(data)["keys"]]
         why = "it holds no key"
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as error:
-        keys, why = [], (error.strerror or str(error)).lower()
+        entries, why = [], (error.strerror or str(error)).lower()
     except (ValueError, KeyError, TypeError, RecursionError):
-        keys, why = [], "it is not as it was written" if data.strip() else "it is empty"
-    if not keys:
+        entries, why = [], "it is not as it was written" if data.strip() else "it is empty"
+    if not entries:
         raise SignatureError(
-            f"The keys in {file} cannot be read: {why}. Restore the file, or put it elsewhere and make"
-            " another key with audit key new"
+            f"The keys in {file} cannot be read: {why}. Restore the file, or put it elsewhere and {otherwise}"
         )
-    return keys
+    return entries
+
+
+def _known_key(entry: Any) -> tuple[PublicKey, str]:
+    return PublicKey.parse(entry["public"]), str(entry["name"])
 
 
 def _own_key(entry: Any) -> SigningKey:
@@ -262,6 +275,18 @@ def add_key(file: Path, name: str, made: str, *, keyring: bool) -> PublicKey:
         | ({"private": _text(key.private)} if key.private is not None else {})
         for key in [*own, new]
     ]
+    _write(file, entries, "No key was made")
+    return public
+
+
+def trust_key(file: Path, key: PublicKey, name: str) -> None:
+    """Remembers whose key it is, so that its signatures count. Raises `SignatureError`."""
+    known = known_keys(file) | {key: name}
+    entries = [{"name": whose, "public": str(each)} for each, whose in known.items()]
+    _write(file, entries, "The key is not remembered")
+
+
+def _write(file: Path, entries: list[dict[str, str]], otherwise: str) -> None:
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         # A crash leaves the old file or the new one.
@@ -269,8 +294,7 @@ def add_key(file: Path, name: str, made: str, *, keyring: bool) -> PublicKey:
             part.write_text(json.dumps({"keys": entries}, indent=1), encoding="utf-8")
     except OSError as error:
         why = (error.strerror or str(error)).lower()
-        raise SignatureError(f"No key was made, as {file} cannot be written: {why}") from None
-    return public
+        raise SignatureError(f"{otherwise}, as {file} cannot be written: {why}") from None
 
 
 def needs_libraries(*libraries: str) -> None:

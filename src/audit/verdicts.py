@@ -1,7 +1,7 @@
 """What is said of records: verdicts, findings, what covers them; and the chains of calls that these rest on.
 
 Every record must have the hash of its content and follow the record before. That makes records consistent,
-which whoever writes them all anew can achieve, too. So they are called intact only where something covers
+which whoever writes them all anew can achieve, too. So they are called unchanged only where something covers
 them that was kept elsewhere: a head, such as the flow variable ``mcp_audit_head``, or a key that signs.
 """
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .record import CallRecord, Link
     from .signatures import PublicKey
 
+HEAD_NOTED: Final = "you noted its head"
 _MOST_NAMED: Final = 10
 _MOST_NEWER: Final = 6  # fields of which each may be hashed or not
 _HEAD: Final = re.compile(
@@ -33,19 +34,19 @@ _HEAD: Final = re.compile(
 
 
 class Verdict(StrEnum):
-    """The state of records, from harmless to worst."""
+    """The state of records, from harmless to worst; `Verification.in_words` says who vouches, and where."""
 
-    INTACT = "intact"
+    INTACT = "unchanged"
     """Consistent, and all of it is covered by a signature, a time-stamp or a head that was given."""
-    UNANCHORED = "consistent, but not anchored"
+    UNANCHORED = "complete in itself, but nobody vouches for it"
     """Nothing contradicts anything; but whoever wrote all of it anew could achieve that, too."""
     ROWS_MISSING = "rows missing"
     """Calls are missing between others or at the beginning; filtering a table does that."""
-    TRUNCATED = "truncated"
+    TRUNCATED = "end missing"
     """The end is missing: cut off, or never written because the run was killed or is still going on."""
     UNVERIFIABLE = "not verifiable"
     """Columns that are needed to compute hashes are missing, or a newer version wrote it."""
-    ALTERED = "altered"
+    ALTERED = "changed"
     """A record was changed, or does not belong there."""
     NO_JOURNAL = "no journal"
     """No line is one of a journal: another file was given, or it was written over."""
@@ -79,6 +80,8 @@ class Cover(NamedTuple):
     first: int  # line
     last: int
     by: str  # in words; "" for nothing
+    signer: str = ""  # who vouches with a key
+    since: str = ""  # without a key: since when nobody can have changed them
 
     @property
     def lines(self) -> str:
@@ -111,6 +114,32 @@ class Verification:
         none = Verdict.INTACT if self.anchored else Verdict.UNANCHORED
         worst = list(Verdict)
         return max((finding.verdict for finding in self.findings), key=worst.index, default=none)
+
+    @property
+    def in_words(self) -> str:
+        """The verdict for a person: whose key vouches, or where something was changed."""
+        match self.verdict:
+            case Verdict.INTACT:
+                last = self.coverage[-1] if self.coverage else None
+                if last is None or not last.signer:
+                    return f"unchanged since {last.since if last else HEAD_NOTED}"
+                signers = dict.fromkeys(cover.signer for cover in self.coverage if cover.signer)
+                *others, latest = (f"{signer}'s" for signer in signers)
+                if others:
+                    return f"written by {', '.join(others)} and {latest} keys, unchanged"
+                return f"written by {latest} key, unchanged"
+            case Verdict.ALTERED:
+                calls = [
+                    part
+                    for found in self.findings
+                    for part in found.calls
+                    if found.verdict is Verdict.ALTERED
+                ]
+                numbers = _ranges(self.altered_lines) or tuple(calls)
+                kind = "line" if self.altered_lines else "call"
+                return f"changed at {_numbers_text(kind, numbers)}" if numbers else "changed"
+            case verdict:
+                return verdict.value
 
     @property
     def is_false(self) -> bool:
@@ -151,7 +180,7 @@ class Anchors:
 
     Attributes:
         heads: Heads as `Journal.anchor` and `verify` say them, or one of their two hashes. All must hold.
-        keys: Keys whose signatures count; None for those of our own.
+        keys: Keys whose signatures count; None for our own and those that we know.
         roots: Certificates, PEM, of servers for time-stamps.
     """
 
@@ -408,13 +437,17 @@ def _ranges(calls: Iterable[int]) -> tuple[range, ...]:
 
 
 def _calls_text(calls: Sequence[range]) -> str:
-    """The calls in words, such as ``Calls 3, 5 to 9``."""
+    return _numbers_text("Call", calls)
+
+
+def _numbers_text(kind: str, calls: Sequence[range]) -> str:
+    """The numbers in words, such as ``Calls 3, 5 to 9``."""
     texts = [
         str(part.start) if part.stop - part.start == 1 else f"{part.start} to {part.stop - 1}"
         for part in calls[:_MOST_NAMED]
     ]
     more = f" and {len(calls) - _MOST_NAMED} more" if len(calls) > _MOST_NAMED else ""
-    return f"Call{'' if _is_one(calls) else 's'} {', '.join(texts)}{more}"
+    return f"{kind}{'' if _is_one(calls) else 's'} {', '.join(texts)}{more}"
 
 
 def _is_one(calls: Sequence[range]) -> bool:

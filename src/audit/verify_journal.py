@@ -11,10 +11,10 @@ import hashlib
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ..types.texts import counted, listed
-from .journal import FORMAT, keys_file
+from .journal import FORMAT, keys_file, known_keys_file
 from .journal_lines import (
     LINES,
     OTHERS,
@@ -26,8 +26,9 @@ from .journal_lines import (
     unknown_fields,
 )
 from .record import blobs_of, link_of
-from .signatures import Checkpoint, PublicKey, SignatureError, own_keys, stamped_at
+from .signatures import Checkpoint, PublicKey, SignatureError, known_keys, own_keys, stamped_at
 from .verdicts import (
+    HEAD_NOTED,
     Anchors,
     Calls,
     Cover,
@@ -43,7 +44,7 @@ from .verdicts import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
 _MOST_NAMED: Final = 10
 
@@ -78,6 +79,14 @@ class _End:
     chain: str = ""  # of the last line of the run
 
 
+class _Anchor(NamedTuple):
+    """What covers a line and all before it, see `Cover`."""
+
+    by: str
+    signer: str = ""
+    since: str = ""
+
+
 @dataclass(slots=True)
 class _Check:
     """What was found until now."""
@@ -86,8 +95,8 @@ class _Check:
     anchors: Anchors
     findings: list[Finding] = field(default_factory=list[Finding])
     _heads: list[tuple[str, str]] = field(init=False)
-    _keys: Sequence[PublicKey] = field(init=False)
-    _why_no_keys: str = ""
+    _keys: dict[PublicKey, str] = field(init=False)  # and whose they are
+    _why_no_keys: list[str] = field(default_factory=list[str])
     _calls: Calls = field(init=False)
     _ends: dict[str, _End] = field(default_factory=dict[str, _End])
     _run: str = ""
@@ -103,7 +112,9 @@ class _Check:
     _newer: list[str] = field(default_factory=list[str])
     _spaced: list[str] = field(default_factory=list[str])
     _segments: list[int] = field(default_factory=list[int])
-    _anchored: dict[int, str] = field(default_factory=dict[int, str])  # line, and what covers up to it
+    _anchored: dict[int, _Anchor] = field(
+        default_factory=dict[int, "_Anchor"]
+    )  # line, and what covers up to it
     _unknown: dict[str, None] = field(default_factory=dict[str, None])
     _found: set[str] = field(default_factory=set[str])
     _files: Counter[str] = field(default_factory=Counter[str])
@@ -112,12 +123,17 @@ class _Check:
     def __post_init__(self) -> None:
         self._heads = [split_head(head) for head in self.anchors.heads]
         self._calls = Calls(call for call, _ in self._heads if call)
-        self._keys = self.anchors.keys or ()
-        if self.anchors.keys is None:
-            try:
-                self._keys = [key.public for key in own_keys(keys_file())]
-            except SignatureError as error:
-                self._why_no_keys = f"{error}."
+        self._keys = {key: key.name for key in self.anchors.keys or ()}
+        if self.anchors.keys is not None:
+            return
+        try:
+            self._keys = known_keys(known_keys_file())
+        except SignatureError as error:
+            self._why_no_keys.append(f"{error}.")
+        try:
+            self._keys |= {key.public: key.public.name for key in own_keys(keys_file())}
+        except SignatureError as error:
+            self._why_no_keys.append(f"{error}.")
 
     def _find(self, text: str, verdict: Verdict = Verdict.ALTERED, *, line: int | None = None) -> None:
         self.findings.append(Finding(verdict, text))
@@ -198,7 +214,9 @@ class _Check:
         self._in_chain += 1
         if follows and any(self._chain in head for head in self._heads):
             self._found.add(self._chain)
-            self._anchored[line.number] = f"the given head {self._chain[:12]}…"
+            self._anchored[line.number] = _Anchor(
+                f"the head {self._chain[:12]}… that you noted", since=HEAD_NOTED
+            )
         return is_sound
 
     def _check_part(self, line: JournalLine, entry: dict[str, Any]) -> None:
@@ -240,7 +258,9 @@ class _Check:
             if key is None:  # it says nothing, neither for the journal nor against it
                 self._foreign[note.signer] = None
             elif key.has_signed(note.text.encode(), note.signature):
-                self._anchored[line.number] = f"the signature of {key.name} ({key.id.hex()}) of {note.at}"
+                signer = self._keys[key]
+                by = f"the signature with {signer}'s key ({key.id.hex()}) of {note.at}"
+                self._anchored[line.number] = _Anchor(by, signer)
             else:
                 return f": the signature with the name {key.name} was not made with that key."
             return None
@@ -249,7 +269,8 @@ class _Check:
             return ": the time-stamp is not one of this checkpoint."
         moment, is_trusted = stamped
         if is_trusted:
-            self._anchored[line.number] = f"the time-stamp of {moment:%Y-%m-%dT%H:%M:%SZ}"
+            by = f"the time-stamp of {moment:%Y-%m-%dT%H:%M:%SZ}"
+            self._anchored[line.number] = _Anchor(by, since=by)
         else:
             self._foreign[f"a server for time-stamps ({moment:%Y-%m-%dT%H:%M:%SZ})"] = None
         return None
@@ -349,7 +370,7 @@ class _Check:
             return [Cover(1, self._last, "")] if self._last else []
         for first, behind in zip(self._segments, [*self._segments[1:], self._last + 1], strict=True):
             for line in sorted(line for line in self._anchored if first <= line < behind):
-                covers.append(Cover(first, line, self._anchored[line]))
+                covers.append(Cover(first, line, *self._anchored[line]))
                 first = line + 1
             if first < behind:
                 covers.append(Cover(first, behind - 1, ""))
@@ -376,21 +397,22 @@ class _Check:
                 f"Files were put one behind the other, at line {listed(map(str, self._segments[1:]))}:"
                 " nothing says whether they belong together, and that none is missing."
             )
-        if self._why_no_keys:
-            notes.append(self._why_no_keys)
+        notes += self._why_no_keys
         if self._foreign:
             notes.append(
-                f"Signed by {listed(self._foreign)}, which does not count, as you have not named that key or"
-                " certificate: --key, --tsa-certificate."
+                f"Signed by {listed(self._foreign)}, whom you do not know, so that it does not count. If you"
+                " have the public key, or certificate: audit trust KEY --as NAME, or --tsa-certificate."
             )
         uncovered = [cover.lines for cover in coverage if not cover.by]
         if uncovered and not self.findings:
             what = f"line {listed(uncovered)}" if len(coverage) > 1 else "the file"
             calls = " A given head covers calls, and not what else stands in the file." if self._heads else ""
+            # Whoever got a file that somebody signed is not helped by a key of their own.
+            or_sign = "" if self._foreign else ", or sign what you write: knime-mcp audit key new"
             notes.append(
-                f"No signature, time-stamp or given head covers {what}: who can write the file could have"
-                f" written that anew, or cut off its end.{calls} Keep the head elsewhere and give it with"
-                " --head, or sign: knime-mcp audit key new."
+                f"No signature, time-stamp or head that you noted covers {what}: who can write the file could"
+                f" have written that anew, or cut off its end.{calls} Note the head elsewhere and give it"
+                f" with --head{or_sign}."
             )
         elif coverage and not self._heads and not self.findings:
             notes.append("Whether whole runs were cut off behind the last signature shows only with --head.")

@@ -55,8 +55,8 @@ def verify(
         list[str] | None,
         typer.Option(
             metavar="KEY|@FILE",
-            help="A public key whose signatures count, as audit key show prints it, instead of your own keys."
-            " May be given several times.",
+            help="A public key whose signatures count, as audit key show prints it, instead of your own"
+            " and those of audit trust. May be given several times.",
         ),
     ] = None,
     tsa_certificate: Annotated[
@@ -67,9 +67,9 @@ def verify(
 ) -> ExitCode:
     """Verify that records of calls are complete and unchanged.
 
-    Says intact; consistent, but not anchored; rows missing; truncated; not verifiable; altered; or no
-    journal, names the calls, and says which signature or head covers which lines. The exit code is 0 only if
-    all is intact, 4 if all is consistent and nothing that was kept elsewhere proves it, otherwise 1.
+    Says written by NAME's key, unchanged; unchanged since you noted its head; complete in itself, but nobody
+    vouches for it; rows missing; end missing; not verifiable; changed, and at which lines; or no journal. The
+    exit code is 0 only if all is unchanged, 4 if nobody vouches for it, otherwise 1.
 
     Example: knime-mcp audit verify run.jsonl
     """
@@ -90,14 +90,14 @@ def verify(
         print_json(_as_json(verified))
         return _exit_code(verified)
     style = {Verdict.INTACT: "bold green", Verdict.UNANCHORED: "bold yellow"}
-    say(f"{file.name}: {verified.verdict.value}", style.get(verified.verdict, "bold red"))
+    say(f"{file.name}: {verified.in_words}", style.get(verified.verdict, "bold red"))
     for run in verified.runs:
         calls = counted(run.count, "call")
         say(f"run {run.run or '(without id)'}: {calls}{f', {run.outcome}' if run.outcome else ''}")
         if run.anchor:
             say(f"  head {run.anchor}", "dim")
     for cover in verified.coverage[:_FINDINGS_SHOWN]:
-        say(f"lines {cover.lines}: covered by {cover.by or 'nothing'}")
+        say(f"lines {cover.lines}: {f'covered by {cover.by}' if cover.by else 'nobody vouches for them'}")
     _complain_of(verified)
     for text in verified.notes:
         note(text)
@@ -121,6 +121,7 @@ def _progress(file: Path) -> Generator[Callable[[int], None] | None]:
 def _as_json(verified: Verification) -> dict[str, Any]:
     return {
         "verdict": verified.verdict.value,
+        "in_words": verified.in_words,
         "runs": [
             {"run": run.run, "calls": run.count, "head": run.anchor, "outcome": run.outcome}
             for run in verified.runs
@@ -141,7 +142,7 @@ def _exit_code(verified: Verification) -> ExitCode:
         case Verdict.INTACT:
             return ExitCode.OK
         case Verdict.UNANCHORED:
-            return ExitCode.NOT_ANCHORED
+            return ExitCode.NOBODY_VOUCHES
         case _:
             return ExitCode.FAILED
 
@@ -174,7 +175,7 @@ def show_records(
 ) -> ExitCode:
     """Show records of calls as a timeline.
 
-    Says, too, what is missing or altered. The exit code is 1 if something was altered.
+    Says, too, what is missing or was changed. The exit code is 1 if something was changed.
 
     Example: knime-mcp audit show run.jsonl --html run.html
     """
@@ -261,7 +262,7 @@ def _show_timeline(records: Iterable[CallRecord], verified: Verification) -> Non
                 "" if record.duration is None else f"{record.duration:.3f} s",
                 record.input_row or "",
                 " ".join(filter(None, (record.tool_type, record.tool_name))),
-                f"altered (says {record.status})" if verified.is_altered(record) else record.status.value,
+                f"changed (says {record.status})" if verified.is_altered(record) else record.status.value,
                 one_line(record.arguments, 60),
                 one_line(record.result or record.error, 80),
             )

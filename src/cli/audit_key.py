@@ -10,11 +10,13 @@ from typing import Annotated
 
 import typer
 
-from ..audit.journal import keys_file
-from ..audit.signatures import SignatureError, SigningKey, add_key, own_keys
+from ..audit.journal import keys_file, known_keys_file
+from ..audit.signatures import PublicKey, SignatureError, SigningKey, add_key, known_keys, own_keys, trust_key
 from ..system import others_may_read
-from .command_errors import CommandError, ExitCode, reports_errors
-from .terminal import note, print_text
+from ..types.texts import visible
+from .command_errors import CommandError, ExitCode, UsageError, reports_errors
+from .files import text_or_file
+from .terminal import note, print_text, say, show_table
 
 _NameOption = Annotated[
     str | None,
@@ -65,6 +67,39 @@ def rotate(name: _NameOption = None, keyring: _KeyringOption = False) -> ExitCod
     if not _own():
         raise CommandError(f"There is no key in {keys_file()}. Make one: audit key new.")
     return _add(name, keyring=keyring)
+
+
+@reports_errors
+def trust(
+    key: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="KEY|@FILE", help="A public key, as audit key show prints it where it was made."
+        ),
+    ] = None,
+    name: Annotated[str, typer.Option("--as", metavar="NAME", help="Whose key it is, in your words.")] = "",
+) -> ExitCode:
+    """Remember whose a public key is: journals that it signed are then written by NAME's key.
+
+    Take the key from that person, not from whoever gave you the journal. Without KEY: all that you know.
+
+    Example: knime-mcp audit trust @ada.txt --as Ada
+    """
+    file, name = known_keys_file(), " ".join(visible(name).split())
+    if key is not None and not name:
+        raise UsageError("Whose key is it? Say it with --as NAME.")
+    try:
+        if key is None:
+            known = known_keys(file)
+            show_table(None, ("whose", "key"), [(whose, str(each)) for each, whose in known.items()])
+            note(f"They stand in {file}: one that you no longer trust, take out there")
+            return ExitCode.OK
+        trust_key(file, public := PublicKey.parse(text_or_file(key, "KEY")[0]), name)
+    except SignatureError as error:
+        raise CommandError(f"{error}.") from None
+    say(f"What {public.label} signed counts as written by {name}'s key from now on.")
+    note(f"It stands in {file}")
+    return ExitCode.OK
 
 
 def _own() -> list[SigningKey]:

@@ -12,7 +12,7 @@ from ..audit.table_formats import READABLE, WRITABLE, either, read_parameters
 from ..types.texts import counted
 from . import completion
 from .command_errors import CommandError, ExitCode, Interrupt, UsageError, reports_errors
-from .connection_options import ConnectionOptions, ToolArgument, UrlArgument, takes_connection
+from .connection_options import ConnectionOptions, ToolArgument, UrlArgument
 from .executors import Concurrency, ExecutorOption, call_executor, check_executor
 from .files import (
     JSON,
@@ -27,7 +27,7 @@ from .files import (
     split_pairs,
     with_pairs,
 )
-from .shared_options import RawCsvOption, SaveDirOption, pairs
+from .shared_options import RawCsvOption, SaveDirOption, pairs, seldom, takes
 from .terminal import complain, note
 
 if TYPE_CHECKING:
@@ -39,7 +39,9 @@ if TYPE_CHECKING:
 
 
 @reports_errors
-@takes_connection
+@takes(ConnectionOptions, "connection", seldom=True)
+@seldom("all_columns", "raw_csv", "decimal_comma", "arguments_column", "limit", "only_failed", "concurrency")
+@seldom("executor", "repeat_unknown", "save_dir")
 def batch(
     url: UrlArgument = None,
     tool: ToolArgument = None,

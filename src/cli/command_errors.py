@@ -39,8 +39,8 @@ class ExitCode(IntEnum):
     USAGE = 2
     """The command line is invalid."""
     CANCELED = 3
-    NOT_ANCHORED = 4
-    """Records are consistent, and nothing that was kept elsewhere proves them."""
+    NOBODY_VOUCHES = 4
+    """Records are complete in themselves, and nothing that was kept elsewhere proves them."""
 
 
 class UsageError(Exception):

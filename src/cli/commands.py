@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _COMMANDS: Final[Mapping[str, str | Group]] = {
     "demo": "demo:demo",
+    "open": "open:open_folder",
     "inspect": "inspect:inspect",
     "list": "list:list_tools",
     "call": "call:call",
@@ -56,6 +57,7 @@ _COMMANDS: Final[Mapping[str, str | Group]] = {
             "verify": "audit:verify",
             "show": "audit:show_records",
             "export": "audit:export",
+            "trust": "audit_key:trust",
             "key": Group(
                 "Keys that sign journals.",
                 {"new": "audit_key:new", "show": "audit_key:show", "rotate": "audit_key:rotate"},

@@ -188,7 +188,7 @@ class DemoStory:
         for file, page in journal_pages(self._journal, self._page, verified):
             file.write_text(page, encoding="utf-8")
         say("\n3. Every call was recorded, with the hash of the one before", "bold")
-        _tell(f"Verified, the records are: {verified.verdict.value}.")
+        _tell(f"Verified, they are {verified.in_words}.")
 
 
 def _tell(text: str) -> None:

@@ -36,7 +36,6 @@ def list_tools(
         str,
         typer.Option(metavar="PATTERNS", help="Only these tools: names with * and ?, separated by commas."),
     ] = "",
-    exclude: Annotated[str, typer.Option(metavar="PATTERNS", help="Not these tools.")] = "",
     prefix: Annotated[str, typer.Option(metavar="TEXT", help="Put this in front of the names.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print tools and servers as JSON.")] = False,
     out: Annotated[
@@ -57,7 +56,7 @@ def list_tools(
     from .sessions import CommandSessions
 
     with Interrupt() as interrupt, CommandSessions(connection, interrupt) as sessions:
-        provision = sessions.provide(routes, include=include, exclude=exclude, prefix=prefix)
+        provision = sessions.provide(routes, include=include, prefix=prefix)
     for word, outcome in zip(urls or (), provision.outcomes, strict=False):  # commands come after the URLs
         # Only all of a server's tools, by their own names, are worth completing.
         if outcome.error is None and len(outcome.tools) == outcome.offered and not prefix:

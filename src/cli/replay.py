@@ -21,10 +21,10 @@ from .files import (
     reading_records,
     write_page,
 )
-from .shared_options import RawCsvOption, RecordsArgument, options_under, takes
+from .shared_options import SELDOM, RawCsvOption, RecordsArgument, options_under, seldom, takes
 
-_called = options_under("What is called")
-_compared = options_under("What is compared")
+_often = options_under("What is called and compared")
+_seldom = options_under(SELDOM, hidden=True)
 _ON_RECORD: Final = (
     *("credential", "bearer_env", "bearer_prompt", "send_credentials_as", "header_name", "issuer", "scope"),
     *("header", "transport"),
@@ -37,37 +37,37 @@ class ReplaySettings:
 
     call: Annotated[
         list[str] | None,
-        _called(
-            "Also call tools of this name, with * for any text, although they are not declared as"
-            " read-only: each does again what it did. May be repeated.",
+        _often(
+            "Also call tools of this name, with * for any text, that are not declared as read-only; may be"
+            " repeated.",
             "--call",
             metavar="PATTERN",
         ),
     ] = None
     call_changed: Annotated[
-        bool, _called("Also call tools whose definition is not the one on record.", "--call-changed")
+        bool, _seldom("Also call tools whose definition is not the one on record.", "--call-changed")
     ] = False
     dry_run: Annotated[
         bool,
-        _called(
+        _often(
             "Call nothing: ask the servers for their present tools, and check the arguments.", "--dry-run"
         ),
     ] = False
     force_altered: Annotated[
         bool,
-        _called(
+        _seldom(
             "Replay records that are not as they were written, too; otherwise nothing is called.",
             "--force-altered",
         ),
     ] = False
     rows: Annotated[
         str,
-        _called("Replay only these: numbers of calls, ranges, RowIDs, such as 3,7-12,Row5.", metavar="ROWS"),
+        _often("Replay only these calls, such as 3,7-12,Row5.", metavar="ROWS"),
     ] = ""
-    stop: Annotated[bool, _called("Stop at the first difference.", "--stop")] = False
+    stop: Annotated[bool, _seldom("Stop at the first difference.", "--stop")] = False
     server: Annotated[
         list[str] | None,
-        _called(
+        _often(
             "Call the server NEW instead of OLD; may be repeated. For a server that was a command:"
             " stdio:NAME='COMMAND'. NAME alone: use the server of knime-mcp config, with its secrets.",
             metavar="OLD=NEW",
@@ -75,26 +75,26 @@ class ReplaySettings:
     ] = None
     tool: Annotated[
         list[str] | None,
-        _called("The tool OLD on record is called NEW now; may be repeated.", metavar="OLD=NEW"),
+        _seldom("The tool OLD on record is called NEW now; may be repeated.", metavar="OLD=NEW"),
     ] = None
     with_credential: Annotated[
         list[str] | None,
-        _called(
-            "Send the credential that the file names OLD, or NEW in its place. A file can name any"
-            " server: without this option none of your credentials is sent. May be repeated.",
+        _often(
+            "Send the credential that the file names OLD, or NEW in its place; without this option none is"
+            " sent, as a file can name any server. May be repeated.",
             metavar="OLD[=NEW]",
         ),
     ] = None
     secret: Annotated[
         list[str] | None,
-        _called(
+        _seldom(
             "The secret argument whose mark has these twelve digits is in this environment variable.",
             metavar="DIGITS=VARIABLE",
         ),
     ] = None
     ignore: Annotated[
         list[str] | None,
-        _compared(
+        _often(
             "What may differ: a JSON pointer with * such as /items/*/id, or a regular expression. May be"
             " repeated.",
             metavar="RULE",
@@ -102,13 +102,13 @@ class ReplaySettings:
     ] = None
     unordered: Annotated[
         list[str] | None,
-        _compared(
+        _seldom(
             "The list there may have another order; of a text, its lines. May be repeated.", metavar="POINTER"
         ),
     ] = None
     tolerance: Annotated[
         float,
-        _compared(
+        _seldom(
             "Numbers may differ by this part of the larger one, such as 1e-9. Of two integers each digit"
             " counts.",
             min=0.0,
@@ -116,11 +116,11 @@ class ReplaySettings:
         ),
     ] = 0.0
     rules: Annotated[
-        Path | None, _compared("Take rules from a file of --write-rules.", metavar="RULES.json")
+        Path | None, _seldom("Take rules from a file of --write-rules.", metavar="RULES.json")
     ] = None
     twice: Annotated[
         bool,
-        _compared(
+        _seldom(
             "Make each read-only call twice, a moment apart: what differs then differs by itself, and"
             " may differ from the record. Each rule that is learned is named.",
             "--twice",
@@ -128,15 +128,16 @@ class ReplaySettings:
     ] = False
     write_rules: Annotated[
         Path | None,
-        _compared(
+        _seldom(
             "Write all rules of this replay, also what --twice learned, for --rules.", metavar="RULES.json"
         ),
     ] = None
 
 
 @reports_errors
-@takes(ConnectionOptions, "connection", hidden=_ON_RECORD)
+@takes(ConnectionOptions, "connection", hidden=_ON_RECORD, seldom=True)
 @takes(ReplaySettings, "settings")
+@seldom("concurrency", "executor", "raw_csv", "head")
 def replay(
     file: RecordsArgument,
     concurrency: Concurrency = None,
@@ -165,7 +166,7 @@ def replay(
 
     Only tools run that are declared as read-only and have not changed; all others get a dry run and are
     skipped. The exit code is 0 only if every call that ran is the same, nothing is missing, changed or
-    failed, and the records are not altered and have the --head.
+    failed, and the records are not changed and have the --head.
 
     Example: knime-mcp replay run.jsonl --ignore /time
     """

@@ -144,13 +144,11 @@ class CommandSessions:
             raise
         return pinned_tool(definition, route, shown_name=definition.name)
 
-    def provide(
-        self, routes: Sequence[ServerRoute], *, include: str, exclude: str = "", prefix: str = ""
-    ) -> Provision:
+    def provide(self, routes: Sequence[ServerRoute], *, include: str, prefix: str = "") -> Provision:
         """Lists the tools of several servers; a server that fails does not affect the others.
 
-        ``include`` and ``exclude`` are patterns of tools, "" for all and none; in ``prefix``, which stands in
-        front of their names, ``{server}`` is the server's name.
+        ``include`` are patterns of tools, "" for all, with ``!`` before those to drop; in ``prefix``, which
+        stands in front of their names, ``{server}`` is the server's name.
         """
         from ..tools.provider.provide import NameFilter, ServerRequest, provide
 
@@ -168,7 +166,7 @@ class CommandSessions:
                 for n, (route, label) in enumerate(zip(routes, labels, strict=True))
             ],
             open_client,
-            name_filter=NameFilter(include=include, exclude=exclude),
+            name_filter=NameFilter(include),
             is_canceled=self.interrupt,
         )
         if self.interrupt():

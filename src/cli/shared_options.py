@@ -152,6 +152,21 @@ def takes(
     return decorate
 
 
+def seldom(*names: str) -> Callable[[Callable[..., R]], Callable[..., R]]:
+    """Makes that only ``--help-all`` shows these options of a command's own."""
+
+    def decorate(command: Callable[..., R]) -> Callable[..., R]:
+        declared = inspect.signature(command, eval_str=True)
+        parameters = [
+            each.replace(annotation=_seldom(each.annotation)) if each.name in names else each
+            for each in declared.parameters.values()
+        ]
+        command.__signature__ = declared.replace(parameters=parameters)  # pyright: ignore[reportFunctionMemberAccess]
+        return command
+
+    return decorate
+
+
 def _seldom(annotated: Any) -> Any:
     option = copy.copy(annotated.__metadata__[0])
     option.hidden, option.rich_help_panel = True, SELDOM

@@ -247,9 +247,9 @@ def auth_error(refusal: Refusal, authorization: Authorization | None) -> AuthErr
             fix += "; it offers OAuth: the credential's password is then an access token for it"
     elif challenges and not is_wanted:
         fix = (
-            f"Change 'Send credentials as' for the credential{named}"
+            f"Change 'send_credentials_as' for the credential{named}"
             if named
-            else "Change 'Send credentials as'"
+            else "Change 'send_credentials_as'"
         )
     elif sent.startswith("your own"):
         fix = "Check that header: its token may be wrong, expired, or meant for another server"

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import struct
 import zlib
 from dataclasses import dataclass, field
+from functools import partial
 from io import BytesIO
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from .knwf_archive import DEFAULT_LIMITS, is_unsafe, zip_into
 from .settings_xml import Config, KnwfError, boolean, from_xml, integer, string, to_xml
@@ -37,19 +37,34 @@ _LOCAL, _DESCRIPTOR = b"PK\3\4", b"PK\7\10"
 _STORED, _DEFLATED = 0, 8
 _SIZE_FOLLOWS, _UTF8 = 0x8, 0x800
 
-#: What changes without a change of the workflow: who saved it and when, where nodes stand on the canvas, what
-#: they were called there, and which release of an extension made them.
+#: What of a node's settings is not what it does: its names, which a release may change, its state, and who
+#: made it. Deeper down nothing is left out, as there a node may call anything so.
 _PASSING: Final = frozenset(
     (
-        *("authorInformation", "created_by", "created_by_nightly", "annotations", "workflow_editor_settings"),
-        *("ui_settings", "ui_classname", "nodeAnnotation", "customName", "customDescription", "flow_stack"),
-        *("state", "hasContent", "nodecontainer_message", "factory-id-uniquifier", "execution.job"),
-        *("node-bundle-version", "node-feature-version", "job.manager.dir", "node_file"),
+        *("name", "node-name", "customName", "customDescription", "nodeAnnotation", "node_file"),
+        *("node-bundle-name", "node-bundle-vendor", "node-bundle-version"),
+        *("node-feature-name", "node-feature-vendor", "node-feature-version", "factory-id-uniquifier"),
+        *("flow_stack", "state", "hasContent", "nodecontainer_message", "execution.job", "job.manager.dir"),
     )
 )
-#: Files that KNIME makes of the others, or that say who saved the workflow and when.
-_MADE: Final = (".artifacts/", "workflow.svg", "workflowset.meta", ".knimeLock", ".savedWithData")
-_SAVED: Final = re.compile(rb"<(?:\w+:)?(author|created|last-modified)\b[^>]*>[^<]*</(?:\w+:)?\1>")
+#: The same of a workflow, and of what it says of its nodes, connections and ports.
+_PASSING_IN_WORKFLOWS: Final = frozenset(
+    (
+        *("name", "customDescription", "state", "annotations", "authorInformation"),
+        *("created_by", "created_by_nightly", "workflow_editor_settings", "ui_settings", "ui_classname"),
+    )
+)
+_PARTS_OF_WORKFLOWS: Final = ("nodes", "connections", "meta_in_ports", "meta_out_ports")
+_WORKFLOW_FILES: Final = ("workflow.knime", "template.knime")
+_SETTINGS: Final = ("settings.xml", *_WORKFLOW_FILES)
+#: Files that KNIME makes of the others, and that describe the workflow; the tool's own description is in its
+#: cell.
+_MADE: Final = frozenset(
+    (
+        *(".artifacts", "workflow.svg", "workflowset.meta", ".knimeLock", ".savedWithData"),
+        *(METADATA_FILE, "component-metadata.xml"),
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,16 +135,14 @@ def write_segment(segment: Segment) -> bytes:
 def segment_digest(data: bytes) -> str:
     """The digest of what a segment does: ports, nodes, connections, settings, other files.
 
-    KNIME writes other bytes each time that it makes a tool of the same workflow. Of what is no segment it is
-    the digest of the bytes.
+    KNIME writes other bytes each time that it makes a tool of the same workflow, and a release may call a
+    node otherwise, and so its folder. Of what is no segment it is the digest of the bytes.
     """
     try:
         entries = _entries(data, DEFAULT_LIMITS)
         _, files = _workflow_of(entries[_WORKFLOW], DEFAULT_LIMITS)
-        said: dict[str, object] = {_METADATA: _lasting(from_xml(entries[_METADATA], _METADATA))}
-        for path, content in files.items():
-            if not path.startswith(_MADE):
-                said[f"workflow/{path}"] = _content(path, content)
+        said: list[object] = [_lasting(from_xml(entries[_METADATA], _METADATA), frozenset({"name"}))]
+        said += _contents(files)
     # A digest is needed of what any server or program put there, also of what cannot be read.
     except (KnwfError, KeyError):
         return f"sha256:{hashlib.sha256(data).hexdigest()}"
@@ -137,23 +150,60 @@ def segment_digest(data: bytes) -> str:
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
-def _content(path: str, data: bytes) -> object:
-    name = path.rpartition("/")[2]
-    if name in ("settings.xml", "workflow.knime", "template.knime"):
-        return _lasting(from_xml(data, path))
-    if name in (METADATA_FILE, "component-metadata.xml"):
-        data = _SAVED.sub(b"", data)
-    return hashlib.sha256(data).hexdigest()
+def _contents(files: Mapping[str, bytes]) -> list[object]:
+    """Where each file is and what it says, with the number of a node in the place of its folder's name."""
+    trees = {path: from_xml(body, path) for path, body in files.items() if _file_name(path) in _SETTINGS}
+    numbers: dict[str, int | None] = {}
+    for path, workflow in trees.items():
+        for node in (workflow.config("nodes") or Config("nodes")).configs():
+            file = f"{path.removesuffix(_file_name(path))}{node.text('node_settings_file')}"
+            numbers.setdefault(file.rpartition("/")[0], node.integer("id"))
+    said: list[object] = []
+    for path, body in files.items():
+        place, tree = _numbered(path, numbers), trees.get(path)
+        # Beside a workflow, not in what a node keeps.
+        if next((part for part in place if isinstance(part, str)), "") not in _MADE:
+            what = hashlib.sha256(body).hexdigest() if tree is None else _said(path, tree, numbers)
+            said.append([place, what])
+    return sorted(said, key=partial(json.dumps, sort_keys=True))
 
 
-def _lasting(tree: Config) -> dict[str, object]:
+def _file_name(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def _numbered(path: str, numbers: Mapping[str, int | None]) -> list[str | int]:
+    """The parts of a path; of a node's folder it is the node's number, which is no text."""
+    parts = path.split("/")
+    known = (numbers.get("/".join(parts[:depth])) for depth in range(1, len(parts) + 1))
+    return [part if number is None else number for part, number in zip(parts, known, strict=True)]
+
+
+def _said(path: str, tree: Config, numbers: Mapping[str, int | None]) -> dict[str, Any]:
+    """What a node or a workflow says in its settings file."""
+    if _file_name(path) not in _WORKFLOW_FILES:
+        return _lasting(tree, _PASSING)
+    said = _lasting(tree, _PASSING_IN_WORKFLOWS)
+    for key in _PARTS_OF_WORKFLOWS:
+        section = tree.config(key) or Config(key)
+        parts = {part.key: _lasting(part, _PASSING_IN_WORKFLOWS) for part in section.configs()}
+        said[key] = _lasting(section, _PASSING_IN_WORKFLOWS) | parts
+    folder = path.removesuffix(_file_name(path))
+    for node in (tree.config("nodes") or Config("nodes")).configs():
+        file = f"{folder}{node.text('node_settings_file')}"
+        said[f"file of {node.key}"] = _numbered(file, numbers)
+        said["nodes"][node.key].pop("node_settings_file", None)
+    return said
+
+
+def _lasting(tree: Config, passing: frozenset[str]) -> dict[str, Any]:
     """What a settings file says, without what is passing, in any order of its keys."""
-    return {child.key: _value(child) for child in tree if child.key not in _PASSING}
+    return {child.key: _value(child) for child in tree if child.key not in passing}
 
 
 def _value(child: SettingsEntry | Config) -> object:
     if isinstance(child, Config):
-        return _lasting(child)
+        return _lasting(child, frozenset())
     if child.type == "xpassword":  # encrypted, anew each time
         return [child.type, child.value is not None]
     return [child.type, child.value]

@@ -141,6 +141,8 @@ class PlannedCalls:
     values: dict[str, Any] = field(default_factory=dict[str, Any])
     # arguments of every call, entered as names and values; they win over ``values``
     pairs: Sequence[tuple[str, str]] = ()
+    # whether an empty value there stands for nothing, where the tool's schema lets it be left out or null
+    omit_empty: bool = False
     parameters: ParameterRows | None = None  # the rows, None for a single call
     tool_column: str | None = None  # the column that names each row's tool
     # the column that holds all arguments of a row as JSON; None for one column per argument
@@ -249,7 +251,11 @@ class PlannedCalls:
         candidates = [name for name in self._columns if name in parameters or name not in self._outcomes]
         plan = plan_columns(parameters, candidates)
         self._matched.update(plan.arguments.values())
-        fixed = {**self.values, **arguments_from_pairs(self.pairs, parameters, files=True)}
+        entered = arguments_from_pairs(self.pairs, parameters, files=True)
+        if self.omit_empty:
+            empty = {name.strip() for name, text in self.pairs if not text}
+            entered = _without_empty(entered, empty, parameters)
+        fixed = {**self.values, **entered}
         nulls = {name: column for name, column in plan.arguments.items() if parameters[name].wants_null}
         known = self._known[id(tool)] = _KnownTool(tool, parameters, plan, fixed, nulls)
         return known
@@ -518,6 +524,23 @@ def arguments_from_pairs(
         name: _typed(text, parameters.get(name, ANYTHING), pointer_step(name), files)
         for name, text in named.items()
     }
+
+
+def _without_empty(
+    arguments: Mapping[str, Any], empty: Collection[str], parameters: Mapping[str, Parameter]
+) -> dict[str, Any]:
+    """The arguments, of which empty ones are left out or null; what has to be there is an empty text.
+
+    `agent_parameters.arguments_given` has the same rule for the agents of KNIME.
+    """
+    kept: dict[str, Any] = {}
+    for name, value in arguments.items():
+        parameter = parameters.get(name, ANYTHING)
+        if name not in empty:
+            kept[name] = value
+        elif not parameter.is_optional:
+            kept[name] = None if parameter.wants_null else value
+    return kept
 
 
 def cell_to_json(value: Any, parameter: Parameter, pointer: str) -> Any:

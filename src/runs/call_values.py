@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..client.protocol.tools import ContentBlock
     from ..types.tool import Tool
 
-_REPEAT: Final = "make it again: setting 'Repeat calls with unknown outcome', or option --repeat-unknown"
+_REPEAT: Final = "make it again: option --repeat-unknown, or in KNIME a run of its row that does not resume"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,7 @@ from multiprocessing.util import Finalize
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, TypeAlias
 
 from ..audit.secrets import HiddenSecrets
+from ..client.clock import POLL_SECONDS
 from ..client.protocol.tools import blobs_in
 from ..types.errors import Canceled, MCPError, OutcomeUnknown, Unexpected
 from ..types.routing import ServerRoute
@@ -45,7 +46,6 @@ Connect: TypeAlias = Callable[[ServerRoute], Run]
 it to the secrets. A module-level function, or a frozen value with ``__call__``, so that it can be sent and so
 that equal ones share sessions. Raises `MCPError` if the worker cannot connect to the server."""
 
-_POLL_SECONDS: Final = 0.25
 _LOOK_SECONDS: Final = 2.0
 """Between two looks at whether the cluster still has workers."""
 _WORKERLESS_SECONDS: Final = 20.0
@@ -155,7 +155,7 @@ class DaskCalls:
         give_up = time.monotonic() + _WORKERLESS_SECONDS
         while time.monotonic() < give_up:
             try:
-                return task.result(timeout=_POLL_SECONDS)
+                return task.result(timeout=POLL_SECONDS)
             # Of this wait: what a tool raises is an `MCPError`. The second one is that of
             # `distributed.utils.sync`, where the clock within it has run out before its own.
             except (TimeoutError, UnboundLocalError):

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, Unpack, cast
 from ..audit.journal import Journal, MemoryJournal, SentCall, new_run_id
 from ..audit.record import CallRecord, CallStatus, content_digests, plan_digest, status_of, utc_text
 from ..audit.secrets import HiddenSecrets, SecretMarker, hidden_note
+from ..client.clock import POLL_SECONDS
 from ..client.mcp_client import SessionPool
 from ..client.protocol.outcomes import MAY_HAVE_RUN
 from ..client.protocol.tools import ABSENT, blobs_in
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from ..types.routing import ServerRoute
     from .call_values import Approver, CallHook, PlannedCall
 
-_POLL_SECONDS: Final = 0.1
 _MOST_EDITS: Final = 20  # two hooks that undo each other would go on for ever
 _log = logging.getLogger(__name__)
 _UNKNOWN: Final = "The run ended before the call did; whether it did its work is not known"
@@ -218,7 +218,7 @@ class Run:
         while (left := until - time.monotonic()) > 0:
             if is_canceled is not None and is_canceled():
                 return False
-            time.sleep(min(left, _POLL_SECONDS))
+            time.sleep(min(left, POLL_SECONDS))
         return is_canceled is None or not is_canceled()
 
     def take_over(self, record: CallRecord) -> CallRecord:

@@ -21,6 +21,7 @@ from ..audit.calls_table import is_journal, records_of
 from ..audit.record import CallStatus
 from ..audit.table_formats import read_table_file
 from ..audit.verify import verify_file, verify_table
+from ..client.clock import POLL_SECONDS
 from ..types.columns import ROW_ID, arrow_columns
 from ..types.errors import Canceled, MCPError
 from ..types.texts import counted
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from .replay_rules import ReplayRule
 
 
-_POLL_SECONDS: Final = 0.25
 _AHEAD: Final = 4
 _ROWS_PER_PIECE: Final = 256
 _PAUSE_SECONDS: Final = 1.1  # between two calls of a tool that are to tell what differs by itself: a clock
@@ -163,7 +163,7 @@ class Replayer:
             flying = [e[1] for e in window if isinstance(e, tuple) and not e[1].done()]
             if not window or (room and len(flying) < room and len(window) < room * _AHEAD):
                 return
-            wait(flying, timeout=_POLL_SECONDS, return_when=FIRST_COMPLETED)
+            wait(flying, timeout=POLL_SECONDS, return_when=FIRST_COMPLETED)
 
     def _make(self, ready: ReadyToReplay) -> _Made:
         """Makes a call; twice if that is wanted and changes nothing, so far apart that clocks differ."""
@@ -174,7 +174,7 @@ class Replayer:
         self._pauses[first.tool_name] += 1
         until = time.monotonic() + (_PAUSE_SECONDS if self._pauses[first.tool_name] <= _MOST_PAUSES else 0)
         while time.monotonic() < until and not self.is_canceled():
-            time.sleep(_POLL_SECONDS)
+            time.sleep(POLL_SECONDS)
         return first, self.run.call(ready.call).record
 
     def _finished(self, ready: ReadyToReplay, made: _Made) -> ReplayedCall:
@@ -218,7 +218,7 @@ def _altered(verification: Verification) -> MCPError:
     verdict = verification.verdict
     found = next(f.text for f in verification.findings if f.verdict is verdict)
     return MCPError(
-        f"The records are {verdict.value}, so nothing was called: {found.rstrip('.')}",
+        f"The records are {verification.in_words}, so nothing was called: {found.rstrip('.')}",
         fix="Restore them; or, if you know what was changed, use knime-mcp replay --force-altered",
     )
 
@@ -417,7 +417,7 @@ class ReplaySummary:
             )
         if not self.verification.consistent:
             problems = " ".join(finding.text for finding in self.verification.findings)
-            sentences.append(f"The records are {self.verification.verdict.value}: {problems}")
+            sentences.append(f"The records are {self.verification.in_words}: {problems}")
         return " ".join(sentences) or None
 
     def table(self) -> pa.Table:
@@ -428,7 +428,7 @@ class ReplaySummary:
         checked = self.verification
         remarks = [finding.text for finding in checked.findings] + list(checked.notes)
         count = sum(run.count for run in checked.runs)
-        rows.append((checked.verdict.value, count, "\n".join(remarks) or None))
+        rows.append((checked.in_words, count, "\n".join(remarks) or None))
         names = [*(verdict.value for verdict in ReplayVerdict), "records"]
         if texts := self.rule_texts():
             rows.append(("rules", sum(1 for rule in self.used if self.used[rule]), "\n".join(texts)))

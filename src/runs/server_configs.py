@@ -110,6 +110,15 @@ def secrets_of(config: ServerConfig) -> Iterator[str]:
         yield from secrets_in(config.headers, config.url)
 
 
+# JSON's escape of a character beyond U+FFFF, which is no YAML: https://www.rfc-editor.org/rfc/rfc8259#section-7
+_PAIR: Final = re.compile(r"(?<!\\)((?:\\\\)*)(\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2})", re.IGNORECASE)
+
+
+def _character(pair: re.Match[str]) -> str:
+    character = json.loads(f'"{pair[2]}"')
+    return f"{pair[1]}{character}"
+
+
 _RULES: Final = Rules(merge_keys=False, most_values=100_000, deepest=200)
 
 
@@ -128,7 +137,7 @@ def read_mcp_file(
         text = path.read_text(encoding="utf-8-sig")
         # Only for its errors: the reader of YAML that finds the positions takes more than JSON.
         json.loads(text)
-        source = read(text, _RULES)
+        source = read(_PAIR.sub(_character, text), _RULES)
     except FileNotFoundError:
         message = f"MCP file not found: {path}"
         return {}, [Problem(message=message, position=None, file=str(path))]

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, Generic, Literal, TypeVar
 
 from ..audit.journal import JournalWriteError
 from ..audit.record import CallStatus
+from ..client.clock import POLL_SECONDS
 from ..types.errors import Canceled, TimedOut
 from ..types.texts import beginning, counted
 from ..types.tool import WorkflowTool
@@ -37,14 +38,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R")
 
-POLL_SECONDS = 0.25
 _AHEAD = 4  # finished results that may wait for a slower one, per call in flight
 _SHOWN_TEXT: Final = 2000
 _SHOWN_NAMES: Final = 8
 _SHOWN_NOTES: Final = 5
 _FEWER: Final = (
     "Calls ran out of time while others were under way: if the server makes one after the other, lower"
-    " 'Calls at a time' (--concurrency)."
+    " 'concurrency' (in nodes under 'Connection options')."
 )
 
 
@@ -330,9 +330,6 @@ class RunSummary:
     resumed: int = 0  # calls that were taken over from an earlier run
     # names of the calls of which nobody knows whether they were carried out
     unknown: list[str] = field(default_factory=list[str])
-    unfit: int = 0  # structured values that did not fit their column
-    absent: Iterable[str] = ()  # properties with a structured column that no structured result had
-    properties: Iterable[str] = ()  # some properties that structured results had
 
     @property
     def failed(self) -> int:
@@ -384,13 +381,6 @@ class RunSummary:
         sentences += [f"{note.rstrip('.')}." for note in islice(self.notes, _SHOWN_NOTES)]
         if len(self.notes) > _SHOWN_NOTES:
             sentences.append(f"And {len(self.notes) - _SHOWN_NOTES} more of this kind.")
-        if self.unfit:
-            values = counted(self.unfit, "structured value")
-            sentences.append(f"Missing, because they did not fit the type of their column: {values}.")
-        if self.absent and self.statuses[CallStatus.OK]:
-            there = f"there are {_listed(sorted(self.properties))}"
-            there = there if self.properties else "all there is stands in 'Result'"
-            sentences.append(f"No structured result has {_listed(self.absent)}; {there}.")
         return " ".join(sentences) or None
 
     def _failures(self, first: CallRecord) -> str:

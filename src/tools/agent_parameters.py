@@ -24,6 +24,7 @@ from ..client.validation.argument_schemas import (
 )
 from ..types.errors import ArgumentsInvalid, MCPError
 from ..types.texts import compact_json, numbered, pointer_step, shortened, without_surrogates
+from .calling_hints import example_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -35,6 +36,7 @@ MORE: Final = "more_arguments"
 _NOT_IN_NAMES: Final = re.compile("[^A-Za-z0-9_-]")
 _LONGEST_NAME: Final = 64  # of a tool, for OpenAI's API: KNIME's agents do not shorten names
 _LONGEST_SCHEMA: Final = 4000  # characters of a schema in a description
+_LONGEST_EXAMPLE: Final = 200
 #: Keywords that the models' vendors take beside the type; with others the schema goes into the description.
 _PLAIN: Final = frozenset(
     (
@@ -87,7 +89,10 @@ def _parameters(schema_json: str) -> tuple[AgentParameter, ...]:
         for name in names
     ]
     if _is_open(schema):
-        about = "Further arguments of the tool, as a JSON object in a text. Optional: an empty text for none."
+        about = (
+            "Further arguments of the tool, as a JSON object in a text, such as "
+            r'"{\"limit\":5}". Optional: an empty text for none.'
+        )
         text = {"type": "string", "description": about}
         more = frozenset({"object"})
         parameters.append(
@@ -162,7 +167,8 @@ def _parameter(
     about = [whole.get("description") or whole.get("title") or ""]
     unsaid = whole.keys() - shown.keys() - _ABOUT
     if form == "json" or unsaid:
-        about.append(_in_words(whole, root, "JSON in a text" if form == "json" else "It has to fit"))
+        lead = f"JSON in a text{_for_example(part, root, types)}" if form == "json" else "It has to fit"
+        about.append(_in_words(whole, root, lead))
     if form == "number" and empty:
         about.append(f"{'A number' if 'number' in types else 'An integer'}, as text.")
     if empty:
@@ -209,6 +215,17 @@ def _form(types: frozenset[str]) -> Form:
             return "number"
         case _:
             return "json"
+
+
+def _for_example(part: Any, root: dict[str, Any], types: frozenset[str]) -> str:
+    """How a value is written: KNIME refuses lists, objects and null before the tool's node gets them."""
+    if types and types.isdisjoint(("array", "object", "null")):
+        return ""
+    made = example_of(part, root)
+    text = compact_json(made)
+    if not isinstance(made, list | dict) or len(text) > _LONGEST_EXAMPLE:
+        return ", and never a list, an object or null itself"
+    return f", such as {compact_json(text)}, and never {text} itself"
 
 
 def _in_words(whole: dict[str, Any], root: dict[str, Any], lead: str) -> str:

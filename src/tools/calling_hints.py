@@ -1,7 +1,7 @@
 """How a tool is called, for people: its parameters in short, in dialogs too, and example arguments.
 
 A KNIME dialog sees no table rows, only specs, credentials and flow variables. The Provider therefore pushes
-one string-array flow variable, ``mcp_tools: <prefix or host>``, and dialogs that offer tools read all
+one string-array flow variable, ``mcp_tools: <host>``, and dialogs that offer tools read all
 variables with such names. Each entry is canonical JSON: a server's route, for the tools after it, or a tool::
 
     {"server": "https://host/mcp#credential=crm"}
@@ -92,15 +92,15 @@ class ToolChoice:
         return f"{self.name}({_cut(self.signature, _LONGEST_LABEL)})"
 
 
-def variable_name(prefix: str, servers: Sequence[str], *, taken: Iterable[str] = ()) -> str:
-    """The name of the flow variable, from the Provider's prefix, which may be empty, and the servers' URLs.
+def variable_name(servers: Sequence[str], *, taken: Iterable[str] = ()) -> str:
+    """The name of the flow variable, from the servers' URLs.
 
-    It is ``mcp_tools: `` and the prefix without its separator, else the host (``host + 2 more`` for several
-    servers), with a number if that name is taken by another flow variable.
+    It is ``mcp_tools: `` and the host (``host + 2 more`` for several servers), with a number if that name is
+    taken by another flow variable.
     """
     hosts = list(dict.fromkeys(urlsplit(server).netloc or server for server in servers)) or ["no server"]
     several = f"{hosts[0]} + {len(hosts) - 1} more" if len(hosts) > 1 else hosts[0]
-    name = base = PREFIX + (prefix.rstrip(" _-.:/") or several)
+    name = base = PREFIX + several
     number = 1
     occupied = set(taken)
     while name in occupied:
@@ -328,6 +328,11 @@ def example_arguments(schema: dict[str, Any]) -> str:
     """Makes example arguments for a schema: JSON text of an object, properties in the schema's order."""
     value = _Example(schema).of(schema, 0)
     return compact_json(value if isinstance(value, dict) else {})
+
+
+def example_of(part: Any, root: dict[str, Any]) -> Any:
+    """Makes an example of what a part of a schema describes."""
+    return _Example(root).of(part, 0)
 
 
 class _Example:

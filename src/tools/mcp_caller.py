@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from contextlib import ExitStack
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, assert_never
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import knime.extension as knext
 
@@ -18,11 +18,11 @@ from ..types.columns import ToolLookup, choose_form, is_tool_column, tool_column
 from ..types.errors import ArgumentsInvalid, Canceled, MCPError, SettingInvalid, ToolFailed
 from ..types.routing import ServerRoute
 from ..types.texts import canonical_json, visible
-from ..types.tool import MCPTool, WorkflowTool
+from ..types.tool import MCPTool
 from .caller.caller_dialog import BY_NAME, CallerDialog, loaded
 from .calling_hints import decode_choices, offered
 from .node_settings import connection, shared_parameters
-from .node_settings.connection import chosen_column
+from .node_settings.connection import ConnectionSettings, chosen_column
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from ..runs.argument_sources import PlannedCalls
     from ..runs.call_values import CallOutcome
     from ..runs.table_run import TableRun
-    from ..types.tool import Tool
     from .caller.calls_report import ResultsLayout
     from .node_settings.connection import Sessions
 
@@ -125,6 +124,7 @@ class MCPToolCaller(CallerDialog):
     def _modify_parameters(self, parameters: dict[str, Any]) -> dict[str, Any]:
         # KNIME loads a node's saved settings here before it asks for the choices of a dialog, which depend
         # on them.
+        loaded.credentials = parameters.get("credentials")
         loaded.tool = parameters.get("tool", BY_NAME)
         loaded.called = parameters.get("tool_name", "") if loaded.tool == BY_NAME else loaded.tool
         loaded.names = [argument.get("name", "") for argument in parameters.get("arguments") or ()]
@@ -133,7 +133,7 @@ class MCPToolCaller(CallerDialog):
     def configure(self, ctx: Any, tools: Any, parameters: Any, credential: Any) -> Any:  # noqa: ARG002
         try:
             self._check_calls(tools, parameters)
-            connection.timeouts_from_settings(self)
+            self.options(tools)
             if tools is None:
                 route = self.target(ctx.flow_variables).route
                 connection.refuse_commands(route)
@@ -166,7 +166,7 @@ class MCPToolCaller(CallerDialog):
         layout = self._layout(None if parameters is None else parameters.schema)
         writer = ResultsWriter(layout, rows, output.append)
         steps = Steps()
-        timeouts = connection.timeouts_from_settings(self)
+        timeouts = self.options(tools).timeouts
         records_output = knext.BatchOutputTable.create(row_ids="keep")
         sessions = connection.Sessions(
             ctx, credential, timeouts, pinning=self.pinning, secret_arguments=self.secret_arguments
@@ -189,7 +189,6 @@ class MCPToolCaller(CallerDialog):
         journal = sessions.run.journal
         ctx.flow_variables["mcp_audit_head"] = "" if journal is None else journal.anchor
         summary = run.summary
-        summary.unfit, summary.absent, summary.properties = writer.unfit, writer.absent, writer.properties
         warnings = [visible(summary.warning() or "")]
         if self.save_audit_workflow_to.strip() and run.journal_file is not None:
             from ..audit.journal_reading import read_journal
@@ -242,12 +241,11 @@ class MCPToolCaller(CallerDialog):
                 earlier = stack.enter_context(latest_to_resume(journals, about, opened))
                 if remark := taken_as_complete(earlier):
                     sessions.notes.append(remark)
-                sessions.run.repeat_unknown = self.repeat_unknown
             table_run = TableRun(
                 plan=plan,
                 run=sessions.run,
                 stop=sessions.stop,
-                concurrency=self.concurrency,
+                concurrency=self.options(tools).concurrency,
                 fail=self.on_error == "fail",
                 journal_file=journals / f"{sessions.run.id}{SUFFIX}",
                 about=about,
@@ -291,11 +289,9 @@ class MCPToolCaller(CallerDialog):
                 # From server and name only, as the error rows have it if its definition cannot be had.
                 tool = MCPTool(shown_name, "", "", dataclasses.replace(route, tool=None).uri, name)
                 definition = sessions.run.definitions.find(route, name, is_canceled=ctx.is_canceled)
-                tool = _pinned(
-                    pinned_tool(definition, route, shown_name=shown_name), self.pinned_digest or digest
-                )
+                tool = _pinned(pinned_tool(definition, route, shown_name=shown_name), digest)
             elif per_row is None:
-                tool = _pinned(lookup.find(self.chosen_tool()), self.pinned_digest)
+                tool = lookup.find(self.chosen_tool())
                 sessions.know(*connection.routes_of([tool]))
             else:
                 sessions.know(*connection.routes_of(lookup.tools))
@@ -304,11 +300,12 @@ class MCPToolCaller(CallerDialog):
         except MCPError as error:
             problem = error  # fails every call: gives error rows or fails the node, as the settings say
         return PlannedCalls(
-            find_tool=lambda name: _pinned(lookup.find(name), self.pinned_digest),
+            find_tool=lookup.find,
             tool=tool,
             problem=problem,
             values=parse_arguments_setting(self.arguments_json),
-            pairs=[(pair.name, pair.value) for pair in self.arguments if pair.value or not self.omit_empty],
+            pairs=[(pair.name, pair.value) for pair in self.arguments],
+            omit_empty=True,
             parameters=None if rows is None else ParameterRows(table=rows),
             tool_column=per_row,
             json_column=chosen_column(self.arguments_column),
@@ -329,8 +326,17 @@ class MCPToolCaller(CallerDialog):
             () if parameters is None else [column.name for column in parameters],
             form=choose_form("auto"),
             images=image_type() is not None,
-            expand=self.expand_structured,
         )
+
+    def options(self, tools: Any) -> ConnectionSettings:
+        """What the connection options say; a table or its schema, or None, stands for the input *Tools*."""
+        names = (*connection.OF_CALLS, "concurrency")
+        if tools is None:
+            return ConnectionSettings.parse(
+                self.connection_options, names=(*connection.OF_SERVER, "digest", *names)
+            )
+        instead = ". Others are for the MCP Tool Provider: tools in a table remember how to reach a server"
+        return ConnectionSettings.parse(self.connection_options, names=names, instead=instead)
 
     def chosen_tool(self) -> str:
         """The name of the tool for all calls; empty if no tool is chosen."""
@@ -341,6 +347,7 @@ class MCPToolCaller(CallerDialog):
 
         `SettingInvalid` says what is wrong with the settings of the connection.
         """
+        options = self.options(None)
         known = None if self.tool == BY_NAME else offered(decode_choices(flow_variables)).get(self.tool)
         url = self.server_url.strip()
         if known is None and self.tool != BY_NAME and not url:
@@ -352,8 +359,10 @@ class MCPToolCaller(CallerDialog):
             )
         if known is None or not known.route or url not in ("", known.server):
             name = self.chosen_tool()
-            return Target(connection.route_from_settings(self), name, name)
-        return Target(ServerRoute.parse(known.route), known.tool or known.name, known.name, known.digest)
+            route = connection.route_from_settings(self, options)
+            return Target(dataclasses.replace(route, digest=None), name, name, route.digest or "")
+        digest = options.route.digest or known.digest
+        return Target(ServerRoute.parse(known.route), known.tool or known.name, known.name, digest)
 
     def _check_calls(self, tools: Any, parameters: Any) -> None:
         """Checks the settings for the tool and its arguments against the specs of the inputs."""
@@ -399,16 +408,12 @@ class MCPToolCaller(CallerDialog):
             )
 
 
-def _pinned(tool: Tool, digest: str) -> Tool:  # @ToolTypeDispatch
-    """Pins a tool to the digest of a definition; empty changes nothing. Workflows cannot be pinned."""
-    match tool:
-        case MCPTool() if digest.strip():
-            route = dataclasses.replace(tool.route, tool=None, digest=digest.strip())
-            return dataclasses.replace(tool, parameter_schema=tool.schema_json, server_uri=route.uri)
-        case MCPTool() | WorkflowTool():
-            return tool
-        case _:
-            assert_never(tool)
+def _pinned(tool: MCPTool, digest: str) -> MCPTool:
+    """Pins a tool to the digest of a definition; empty changes nothing."""
+    if not digest:
+        return tool
+    route = dataclasses.replace(tool.route, tool=None, digest=digest)
+    return dataclasses.replace(tool, parameter_schema=tool.schema_json, server_uri=route.uri)
 
 
 def _failure(table_run: TableRun, outcome: CallOutcome) -> MCPError:

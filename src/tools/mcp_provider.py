@@ -17,6 +17,7 @@ from ..types.texts import counted
 from .node_settings import connection, shared_parameters
 from .node_settings.connection import (
     NO_COLUMN,
+    ConnectionSettings,
     check_one_origin,
     chosen_column,
     credential_from_port,
@@ -66,8 +67,7 @@ def _is_text(column: Any) -> bool:
 @knext.input_table(
     "Servers",
     "Optional: one row per MCP server, to list several servers at once. Choose the column with their"
-    " addresses in the dialog; columns with the name of a credential and with a prefix for the tool names"
-    " are optional.",
+    " addresses in the dialog; a column with the names of credentials is optional.",
     optional=True,
 )
 @shared_parameters.credential_port(
@@ -124,7 +124,7 @@ class MCPToolProvider:
     instructions to the model, hidden characters and the like; what is found is in the column *Security
     findings*. Nothing is changed, and a tool without findings is not thereby harmless.
 
-    The node also sets a flow variable, `mcp_tools: ` and the prefix or host, with which the dialog of *MCP
+    The node also sets a flow variable, `mcp_tools: ` and the host, with which the dialog of *MCP
     Tool Caller* can offer the tools by name, and call them without the *Tools* table.
     """
 
@@ -146,43 +146,19 @@ class MCPToolProvider:
         include_none_column=True,
         default_value=NO_COLUMN,
     )
-    send_credentials_as = shared_parameters.send_credentials_as()
-    header_name = shared_parameters.header_name()
-    issuer = shared_parameters.issuer()
-    scope = shared_parameters.scope()
-    extra_headers = shared_parameters.extra_headers()
-    transport = shared_parameters.transport()
+    connection_options = shared_parameters.connection_options(
+        " `asks_back = true` also lists tools that a server has only where it can ask a person"
+        " (*elicitation*) or a model (*sampling*), as in *MCP Agent Chat*; in other nodes they may fail."
+    )
 
     # Tool
     include = knext.StringParameter(
         "Tools to include",
         "Which tools to keep, by the names that the server gives them: patterns separated by commas, where"
         " `*` stands for any text and `?` for one character, such as `search_*, get_issue`. Empty keeps all."
-        " Every tool that a model gets costs context and attention: keep what you need.",
+        " A pattern after `!` drops tools, such as `!delete_*`. Every tool that a model gets costs context"
+        " and attention: keep what you need.",
         default_value="",
-    )
-    exclude = knext.StringParameter(
-        "Tools to exclude",
-        "Which tools to drop even if they are included, as patterns like those above, such as `delete_*`.",
-        default_value="",
-        is_advanced=True,
-    )
-    prefix = knext.StringParameter(
-        "Prefix for tool names",
-        "Put in front of each tool's name as it is, such as `crm_`, to tell servers with the same tools"
-        " apart. The server does not see it.",
-        default_value="",
-        is_advanced=True,
-    )
-    prefix_column = knext.ColumnParameter(
-        "Column with prefixes",
-        "Which column of the *Servers* table holds a prefix for the names of each server's tools, such as"
-        " `crm_`. Without prefixes, names that several servers have are shown as `name @ server`.",
-        port_index=0,
-        column_filter=_is_text,
-        include_none_column=True,
-        default_value=NO_COLUMN,
-        is_advanced=True,
     )
 
     # Errors
@@ -212,14 +188,6 @@ class MCPToolProvider:
         enum=_ForAgents,
         is_advanced=True,
     )
-    asks_back = knext.BoolParameter(
-        "Also tools that ask back",
-        "Some servers list a part of their tools only where they can ask a person (*elicitation*) or a model"
-        " (*sampling*). *MCP Agent Chat* is such a place. In other nodes nobody can be asked: there these"
-        " tools may be unknown to their server, or fail.",
-        default_value=False,
-        is_advanced=True,
-    )
     save_components_to = knext.StringParameter(
         "Save tools as components in",
         "A folder that gets a component (`.knwf`) for each tool, to be imported: a node with a setting for"
@@ -230,24 +198,17 @@ class MCPToolProvider:
         is_advanced=True,
     )
 
-    # Advanced
-    connect_timeout = shared_parameters.connect_timeout()
-    idle_timeout = shared_parameters.idle_timeout()
-    total_timeout = shared_parameters.total_timeout()
-
     shared_parameters.headings(
         Connection=[server_url, server_url_column],
         Tools=[include],
         Errors=[on_failure],
         Output=[column_form],
-        Advanced=[connect_timeout],
     )
     _with_servers = knext.DialogContextCondition(shared_parameters.is_connected(_SERVERS))
-    for _setting in (server_url, credentials, prefix):
+    for _setting in (server_url, credentials):
         _setting.rule(_with_servers, knext.Effect.HIDE)
-    for _setting in (server_url_column, credentials_column, prefix_column):
+    for _setting in (server_url_column, credentials_column):
         _setting.rule(_with_servers, knext.Effect.SHOW)
-    shared_parameters.show_ways(send_credentials_as, header_name, issuer, scope)
     del _setting, _with_servers
 
     def configure(self, ctx: Any, servers: Any, credential: Any) -> tuple[Any, Any]:  # noqa: ARG002
@@ -272,8 +233,9 @@ class MCPToolProvider:
                 if request.error is not None:
                     raise connection.as_setting_error(request.error.at(row=request.row)) from None
         ctx.set_progress(0.0, f"Connecting to {counted(len(requests), 'server')}")
-        timeouts = connection.timeouts_from_settings(self)
-        questions = ServerQuestions() if self.asks_back else None  # nobody is asked while tools are listed
+        options = self._options()
+        timeouts = options.timeouts
+        questions = ServerQuestions() if options.asks_back else None  # nobody is asked while tools are listed
 
         def open_client(request: ServerRequest, trace: Any) -> MCPClient:
             assert request.route is not None, "a request without a route has an error and is not asked"
@@ -284,7 +246,7 @@ class MCPToolProvider:
         provision = provide(
             requests,
             open_client,
-            name_filter=NameFilter(self.include, self.exclude),
+            name_filter=NameFilter(self.include),
             on_progress=ctx.set_progress,
             is_canceled=ctx.is_canceled,
         )
@@ -306,25 +268,28 @@ class MCPToolProvider:
     def _form(self) -> ColumnForm:
         return choose_form(cast("Literal['auto', 'carrier', 'portable']", self.column_form))
 
+    def _options(self) -> ConnectionSettings:
+        names = (*connection.OF_SERVER, *connection.OF_CALLS, "asks_back")
+        return ConnectionSettings.parse(self.connection_options, names=names)
+
     def _check(self, ctx: Any, servers: Any) -> None:
-        connection.header_lines(self.extra_headers)
-        connection.timeouts_from_settings(self)
+        options = self._options()
         if servers is None:
-            route = connection.route_from_settings(self)
+            route = connection.route_from_settings(self, options)
             connection.refuse_commands(route)
             # Only for its error: a name that KNIME does not know is a wrong setting, and seen before the
             # node runs.
             find_credential(ctx, route.credential)
             return
         # The addresses are not known yet; with any other one the rest of the settings can be checked.
-        connection.route_from_settings(self, url="https://host/mcp", credential="")
+        connection.route_from_settings(self, options, url="https://host/mcp", credential="")
         if chosen_column(self.server_url_column) is None:
             texts = [column.name for column in servers if _is_text(column)]
             # KNIME reads the parameters back after configure, so that the guessed column is kept.
             self.server_url_column = _likely_column(texts)
         # An empty column may have no type.
         usable = {column.name: _is_text(column) or column.ktype == knext.null() for column in servers}
-        for setting in ("server_url_column", "credentials_column", "prefix_column"):
+        for setting in ("server_url_column", "credentials_column"):
             column = chosen_column(getattr(self, setting))
             if column is None or usable.get(column):
                 continue
@@ -338,8 +303,9 @@ class MCPToolProvider:
 
     def _requests(self, ctx: Any, servers: Any, port: Any) -> list[ServerRequest]:
         """Makes a request per server; credentials are looked up here, in KNIME's own thread."""
-        rows = [("Row0", None, None, self.prefix)] if servers is None else self._rows(servers)
-        requests = [self._request(ctx, *row) for row in rows]
+        rows = [("Row0", None, None)] if servers is None else self._rows(servers)
+        options = self._options()
+        requests = [self._request(ctx, options, *row) for row in rows]
         if port is None:
             return requests
         token = credential_from_port(port)
@@ -349,36 +315,34 @@ class MCPToolProvider:
         return [replace(r, credential=token) if r.row in unnamed else r for r in requests]
 
     def _request(
-        self, ctx: Any, row: str, url: str | None, credential: str | None, prefix: str
+        self, ctx: Any, options: ConnectionSettings, row: str, url: str | None, credential: str | None
     ) -> ServerRequest:
         from .provider.provide import ServerRequest
 
         route = None
         try:
-            route = connection.route_from_settings(self, url=url, credential=credential)
+            route = connection.route_from_settings(self, options, url=url, credential=credential)
             connection.refuse_commands(route)
             found_credential = find_credential(ctx, route.credential)
-            return ServerRequest(row=row, route=route, prefix=prefix, credential=found_credential)
+            return ServerRequest(row=row, route=route, credential=found_credential)
         except MCPError as error:
-            return ServerRequest(row=row, route=route, prefix=prefix, error=error)
+            return ServerRequest(row=row, route=route, error=error)
 
-    def _rows(self, servers: Any) -> list[tuple[str, str, str, str]]:
+    def _rows(self, servers: Any) -> list[tuple[str, str, str]]:
         wanted = {
             name: column
-            for name in ("server_url", "credentials", "prefix")
+            for name in ("server_url", "credentials")
             if (column := chosen_column(getattr(self, f"{name}_column")))
         }
         # Two settings may name the same column, and a selection must not.
         columns = servers[list(dict.fromkeys(wanted.values()))].get().to_pyarrow()
         ids = columns.column(0).to_pylist()
         texts = {name: columns.column(column).to_pylist() for name, column in wanted.items()}
-        blank = [None] * len(ids)
-        prefixes = texts.get("prefix", blank)
-        names = texts.get("credentials", blank)
+        names = texts.get("credentials", [None] * len(ids))
         # A missing name means no credential: a server must not get the credential of another row.
         return [
-            (str(row), url or "", name or "", prefix or "")
-            for row, url, name, prefix in zip(ids, texts["server_url"], names, prefixes, strict=True)
+            (str(row), url or "", name or "")
+            for row, url, name in zip(ids, texts["server_url"], names, strict=True)
         ]
 
     def _announce(self, ctx: Any, provision: Provision) -> None:
@@ -398,9 +362,8 @@ class MCPToolProvider:
         ]
         if choices:  # KNIME drops empty arrays
             # Several Providers may lead into one Caller, so each needs a variable of its own.
-            asked = [outcome.request for outcome in provision.outcomes]
-            prefix = asked[0].prefix if len(asked) == 1 else ""
-            name = variable_name(prefix, [request.server for request in asked], taken=ctx.flow_variables)
+            asked = [outcome.request.server for outcome in provision.outcomes]
+            name = variable_name(asked, taken=ctx.flow_variables)
             ctx.flow_variables[name] = encode_choices(choices)
         messages = list(warnings(provision))
         if self.save_components_to.strip():

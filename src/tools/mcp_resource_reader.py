@@ -103,12 +103,7 @@ class MCPResourceReader:
 
     server_url = shared_parameters.server_url()
     credentials = shared_parameters.credentials()
-    send_credentials_as = shared_parameters.send_credentials_as()
-    header_name = shared_parameters.header_name()
-    issuer = shared_parameters.issuer()
-    scope = shared_parameters.scope()
-    extra_headers = shared_parameters.extra_headers()
-    transport = shared_parameters.transport()
+    connection_options = shared_parameters.connection_options()
 
     uri = knext.StringParameter(
         "Resource",
@@ -132,18 +127,13 @@ class MCPResourceReader:
         default_value=False,
         is_advanced=True,
     )
-    connect_timeout = shared_parameters.connect_timeout()
-    idle_timeout = shared_parameters.idle_timeout()
-    total_timeout = shared_parameters.total_timeout()
 
     shared_parameters.headings(
         Connection=[server_url],
         Resources=[uri],
         Errors=[on_error],
         Output=[json_cells],
-        Advanced=[connect_timeout],
     )
-    shared_parameters.show_ways(send_credentials_as, header_name, issuer, scope)
     uri_column.rule(
         knext.DialogContextCondition(shared_parameters.is_connected(_PARAMETERS)), knext.Effect.SHOW
     )

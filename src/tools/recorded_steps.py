@@ -22,6 +22,7 @@ from ..types.routing import ServerRoute
 from ..types.texts import compact_json
 from ..types.tool import MCPTool, from_json_text
 from ..version import EXTENSION_ID, EXTENSION_TITLE, EXTENSION_VENDOR, VERSION
+from .node_settings.connection import options_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -76,8 +77,10 @@ def caller_node(
     settings = {
         "arguments": [{"name": name, "value": value} for name, value in pairs],
         "arguments_json": json.dumps(rest, ensure_ascii=False, indent=2) if rest else "",
-        "pinned_digest": record.digest or tool.digest or "",
     }
+    if record.digest:
+        route = replace(tool.route, tool=None, digest=record.digest)
+        tool = replace(tool, parameter_schema=tool.schema_json, server_uri=route.uri)
     label = _label(place, record, tool, secrets)
     node = caller_of(node_id, tool, settings, position=position, annotation=label)
     return replace(node, description=_description(record)), secrets
@@ -95,23 +98,15 @@ def caller_of(
     """A Caller without tables; ``settings`` are beside those of the tool and its server."""
     from ..knwf import DeclaredPort, extension_node
 
-    # Both are settings of their own in the Caller.
-    route = replace(tool.route, tool=None, digest=None)
+    route = tool.route
     document: dict[str, Any] = {
         **_defaults(),
         "server_url": route.url,
         "credentials": route.credential or _defaults()["credentials"],
-        "send_credentials_as": route.send_credentials_as,
-        "issuer": route.issuer or "",
-        "scope": route.scope or "",
-        "extra_headers": "\n".join(f"{name}: {value}" for name, value in route.headers),
-        "transport": route.transport,
+        "connection_options": options_text(route),
         "tool_name": tool.tool_name,
-        "pinned_digest": tool.digest or "",
         **settings,
     }
-    if route.header_name:
-        document["header_name"] = route.header_name
     return extension_node(
         node_id,
         "MCP Tool Caller",
@@ -151,7 +146,8 @@ def _split(arguments: dict[str, Any], tool: MCPTool) -> tuple[list[tuple[str, st
         except MCPError:
             read = {}
         # Only what the node would read back as exactly this value; the rest is safe in JSON.
-        if name.strip() == name and name in read and compact_json(read[name]) == compact_json(value):
+        # And an empty value leaves its argument out.
+        if text and name.strip() == name and name in read and compact_json(read[name]) == compact_json(value):
             pairs.append((name, text))
         else:
             rest[name] = value

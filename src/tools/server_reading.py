@@ -57,10 +57,14 @@ def if_changed(description: str) -> Any:
 
 def check_connection(node: Any, ctx: Any) -> None:
     """Checks the settings of the connection; contacts nobody."""
-    connection.timeouts_from_settings(node)
-    route = connection.route_from_settings(node)
+    route = connection.route_from_settings(node, _options(node))
     connection.refuse_commands(route)
     connection.find_credential(ctx, route.credential)
+
+
+def _options(node: Any) -> connection.ConnectionSettings:
+    names = (*connection.OF_SERVER, *connection.OF_CALLS)
+    return connection.ConnectionSettings.parse(node.connection_options, names=names)
 
 
 def digest_of(raw: Any) -> str:
@@ -107,10 +111,11 @@ class Reading:
         self._failed: list[MCPError] = []
         self._hidden = Counter[str]()
         self.warnings: list[str] = []
-        self.route = connection.route_from_settings(node)
+        options = _options(node)
+        self.route = connection.route_from_settings(node, options)
         connection.refuse_commands(self.route)
         folder = data_area(ctx)
-        self._sessions = Sessions(ctx, port, connection.timeouts_from_settings(node))
+        self._sessions = Sessions(ctx, port, options.timeouts)
         self._sessions.know(self.route)
         self.run = self._sessions.run
         self._files = folder / FILES / self.run.id

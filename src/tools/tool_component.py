@@ -89,8 +89,6 @@ def tool_component(tool: MCPTool) -> tuple[Component, ComponentFace]:
         tool,
         {
             "arguments": [{"name": name, "value": _typed(each)} for name, each in widgets.items()],
-            # A setting of text cannot be missing: left empty, it leaves its argument out.
-            "omit_empty": True,
             "on_error": "fail",
         },
         position=_place(len(nodes)),

@@ -176,7 +176,7 @@ class Fields:
         self.path = path
         self.fit = True  # whether all values that were read are valid
         self._findings = findings
-        self._values = values
+        self.values = values
         self._outer = outer
         self._known: list[str] = []
         self._quiet = False
@@ -186,13 +186,13 @@ class Fields:
         return self._findings.source.at(self.path)
 
     def __contains__(self, key: str) -> bool:
-        return key in self._values
+        return key in self.values
 
     def get(self, key: str, *kinds: Kind, default: Any = REQUIRED) -> Any:
         """A value of one of the kinds, or of any; null is allowed, too, if the default is None."""
         # Also if it is missing here: from these `end` says which key was meant.
         self._known.append(key)
-        value = self._values.get(key, default)
+        value = self.values.get(key, default)
         if value is REQUIRED:
             self.misfit(f"'{key}' is missing", self.path, self._findings.hints.forms.get(key))
             return None
@@ -251,7 +251,7 @@ class Fields:
     def end(self) -> bool:
         """Reports keys that were not read; returns whether everything is valid."""
         unknown = self._findings.hints.unknown
-        for key in self._values:
+        for key in self.values:
             if key not in self._known and not key.startswith("x-"):
                 ignored = " and is ignored" if unknown is Severity.WARNING else ""
                 message = f"the key '{key}' is not known here{ignored}"

@@ -2,15 +2,13 @@
 
 A text becomes nodes with their places, from the parser's events, and the nodes become values. libyaml's
 parser is used if PyYAML has it, as in PyYAML's wheels: PyYAML's own parser refuses valid YAML, such as
-``{text: why?}`` and tabs between values. What libyaml refuses as well is rewritten; see `_Mending`.
+``{text: why?}`` and tabs between values.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from bisect import bisect_right
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
@@ -222,18 +220,21 @@ class _Reading:
         if not isinstance(node, Scalar):
             self._wrong("a key must be text, not a list or mapping", node, path)
             return None
-        return self._rules.key(node.text) if node.plain and node.tag is None else node.text
+        if not node.plain or node.tag is not None:
+            return node.text
+        self._tell_of_change(node, path)
+        return self._rules.key(node.text)
 
     def _scalar(self, node: Scalar, path: Path) -> Any:
         if node.tag is None and node.plain:
-            if said := self._rules.changed(node.text):
-                self._wrong(said[0], node, path, said[1], severity=Severity.WARNING)
+            self._tell_of_change(node, path)
             return self._rules.scalar(node.text)
         name = "str" if node.tag is None else node.tag.removeprefix(_TAG)
         match name:
             case "!" | "str":
                 return node.text
             case "int" | "float":
+                self._tell_of_change(node, path)
                 value = self._rules.scalar(node.text)
                 fits = isinstance(value, (int, float)) and not isinstance(value, bool)
             case "bool":
@@ -249,6 +250,10 @@ class _Reading:
             f"'{node.text}' does not fit its tag !!{name}", node, path, "Correct the value or the tag"
         )
         return None
+
+    def _tell_of_change(self, node: Scalar, path: Path) -> None:
+        if said := self._rules.changed(node.text):
+            self._wrong(said[0], node, path, said[1], severity=Severity.WARNING)
 
     def _check_tag(self, node: Node, kind: str, path: Path) -> None:
         if node.tag not in (None, "!", f"{_TAG}{kind}"):
@@ -328,39 +333,24 @@ def _compose(text: str, rules: Rules) -> Node | None:
     Bounded in depth, as the parsers' time grows with its square.
     """
     text = _prepared(text)
-    composing = _Composing(text, rules)
-    if composing.failure is not None:
-        mending = _Mending(text)
-        composing = _Composing(mending.text, rules)
-        while mending.leave_out_data(composing.scalars):
-            composing = _Composing(mending.text, rules)
-    if composing.failure is not None:
-        raise YamlError([_syntax(composing.text, composing.failure, rules.deepest)])
-    return composing.node
+    try:
+        return _Composing(text, rules).document()
+    except yaml.MarkedYAMLError as error:
+        raise YamlError([_syntax(text, error, rules.deepest)]) from None
+    except yaml.reader.ReaderError as error:
+        raise YamlError([_unreadable(text, error.position)]) from None
+    except UnicodeEncodeError as error:  # half a character
+        raise YamlError([_unreadable(text, error.start)]) from None
 
 
 class _Composing:
-    """A single reading of a text: the outermost node, or the error that ended it, and the scalars so far."""
-
     def __init__(self, text: str, rules: Rules) -> None:
-        self.text = text
-        self.node: Node | None = None
-        self.failure: yaml.MarkedYAMLError | None = None
-        self.scalars: list[Any] = []
         self._events: Iterator[Any] = _parse(text)
         self._deepest = rules.deepest
         self._unread = rules.unread
         self._anchors: dict[str, Node] = {}
-        try:
-            self.node = self._document()
-        except yaml.MarkedYAMLError as error:
-            self.failure = error
-        except yaml.reader.ReaderError as error:
-            raise YamlError([_unreadable(text, error.position)]) from None
-        except UnicodeEncodeError as error:  # half a character
-            raise YamlError([_unreadable(text, error.start)]) from None
 
-    def _document(self) -> Node | None:
+    def document(self) -> Node | None:
         next(self._events)  # the stream's start
         if isinstance(next(self._events), yaml.StreamEndEvent):
             return None
@@ -379,7 +369,6 @@ class _Composing:
         mark = event.start_mark
         place: dict[str, Any] = {"line": mark.line + 1, "column": mark.column + 1, "tag": event.tag}
         if isinstance(event, yaml.ScalarEvent):
-            self.scalars.append(event)
             text = event.value.translate(_AS_WRITTEN)
             return self._known(event, Scalar(**place, text=text, plain=not event.style))
         if isinstance(event, yaml.SequenceStartEvent):
@@ -403,9 +392,7 @@ class _Composing:
         """Goes past a value; makes nodes only of parts that have anchors, for which aliases may stand."""
         if event.anchor is not None or depth > self._deepest:
             return self._node(event, depth)
-        if isinstance(event, yaml.ScalarEvent):
-            self.scalars.append(event)
-        elif isinstance(event, yaml.SequenceStartEvent | yaml.MappingStartEvent):
+        if isinstance(event, yaml.SequenceStartEvent | yaml.MappingStartEvent):
             while not isinstance(inner := next(self._events), yaml.CollectionEndEvent):
                 self._passed(inner, depth + 1)
         mark = event.start_mark
@@ -419,9 +406,7 @@ class _Composing:
     def _aliased(self, event: Any) -> Node:
         node = self._anchors.get(event.anchor)
         if node is None:
-            raise _refused(
-                f"there is no anchor '&{_anchor_as_written(event.anchor)}' above this alias", event
-            )
+            raise _refused(f"there is no anchor '&{event.anchor}' above this alias", event)
         return node
 
 
@@ -463,98 +448,3 @@ def _problem(message: str, line: int, column: int, fix: str | None = None) -> Pr
 def _place(text: str, index: int) -> tuple[int, int]:
     before = text[:index]
     return before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
-
-
-_REFUSED: Final = re.compile(
-    r"^(?P<tabs>(?: *-)+ *\t[ \t]*| *\t[ \t]*(?=#|\r?$))"
-    r"|\\u(?P<high>d[89ab][0-9a-f]{2})\\u(?P<low>d[c-f][0-9a-f]{2})"
-    r"|(?<![^\s\[\]{},])(?P<sign>[&*])(?![a-z0-9_-]+(?![^\s\[\]{},]))(?P<name>[^\s\[\]{},'\"]+)",
-    re.IGNORECASE | re.MULTILINE,
-)
-_RENAMED: Final = "anchor-"
-
-
-class _Mending:
-    """Rewrites valid YAML that libyaml refuses into YAML that libyaml reads.
-
-    - Tabs after dashes, before comments and in empty lines: https://yaml.org/spec/1.2.2/#66-comments.
-    - Two surrogate escapes for one character, as in JSON: https://www.rfc-editor.org/rfc/rfc8259#section-7.
-    - Anchors with characters that are not letters or digits: https://yaml.org/spec/1.2.2/#692-node-anchors.
-
-    Matches inside scalars may be data, which only the parser knows; see `leave_out_data`. In the rewritten
-    text line numbers stay the same; columns after two escapes do not.
-    """
-
-    def __init__(self, text: str) -> None:
-        self._lines = text.splitlines()
-        self._written = text
-        self._mends = list(_REFUSED.finditer(text))
-        self._places: list[int] = []
-        self.text = self._mended()
-
-    def leave_out_data(self, scalars: list[Any]) -> bool:
-        """Undoes changes to data, known from the events of the rewritten text's scalars; whether it did."""
-        starts = [scalar.start_mark.index for scalar in scalars]
-
-        def is_data(mend: re.Match[str], at: int) -> bool:
-            number = bisect_right(starts, at) - 1
-            return (
-                number >= 0 and at < scalars[number].end_mark.index and self._is_data(mend, scalars[number])
-            )
-
-        matches = zip(self._mends, self._places, strict=True)
-        kept = [mend for mend, at in matches if not is_data(mend, at)]
-        if len(kept) == len(self._mends):
-            return False
-        self._mends = kept
-        self.text = self._mended()
-        return True
-
-    def _is_data(self, mend: re.Match[str], scalar: Any) -> bool:
-        if mend["high"]:
-            return scalar.style != '"'
-        if mend["name"]:
-            return scalar.anchor != _renamed(mend)  # a scalar's event includes its anchor
-        if scalar.style not in ("|", ">"):
-            return "-" in mend["tabs"]
-        # In a block scalar, white space after the indent is data; the first line with text sets the indent.
-        lines = self._lines[scalar.start_mark.line + 1 : scalar.end_mark.line]
-        first = next((line for line in lines if line.strip()), None)
-        return first is not None and _blanks(mend["tabs"]) >= _blanks(first)
-
-    def _mended(self) -> str:
-        """Applies the changes; stores their places in the rewritten text."""
-        parts: list[str] = []
-        read = size = 0
-        self._places = []
-        for mend in self._mends:
-            put = _put(mend)
-            self._places.append(size + mend.start() - read)
-            parts += [self._written[read : mend.start()], put]
-            read, size = mend.end(), self._places[-1] + len(put)
-        return "".join([*parts, self._written[read:]])
-
-
-def _anchor_as_written(anchor: str) -> str:
-    """The original name of an anchor that may have been renamed."""
-    if anchor.startswith(_RENAMED):
-        with suppress(ValueError):  # a name in the text may begin like this
-            return bytes.fromhex(anchor.removeprefix(_RENAMED)).decode()
-    return anchor
-
-
-def _put(mend: re.Match[str]) -> str:
-    if mend["tabs"]:
-        return mend["tabs"].replace("\t", " ")
-    if mend["name"]:
-        return mend["sign"] + _renamed(mend)
-    character = bytes.fromhex(mend["high"] + mend["low"]).decode("utf-16-be")
-    return f"\\U{ord(character):08x}"
-
-
-def _renamed(mend: re.Match[str]) -> str:
-    return _RENAMED + mend["name"].encode().hex()
-
-
-def _blanks(line: str) -> int:
-    return len(line) - len(line.lstrip(" "))

@@ -153,3 +153,15 @@ def play(
         assert server.unplayed == 0
     assert orphans(player.body(ModelRequest(messages=outcome.messages))["messages"]) is None
     return Played(outcome, server, [event for event in events if isinstance(event, ModelRetried)], events)
+
+
+def play_at(url, model, **settings):
+    """The outcome of a question at any endpoint, and why requests were sent again."""
+    reasons = []
+
+    def listen(event):
+        if isinstance(event, ModelRetried):
+            reasons.append(event.reason)
+
+    asked = create_model(ChatModelSettings(route=model_route(url), model=model, **settings), None)
+    return run_agent(asked, Functions(), QUESTION, on_event=listen), reasons

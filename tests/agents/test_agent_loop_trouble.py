@@ -330,7 +330,7 @@ def test_a_model_that_refuses_images_gets_words():
 
 def test_a_failure_in_the_middle_keeps_what_was_said():
     tools = Functions(search=lambda *_: "found")
-    outcome, *_ = play([calls(call("search")), fails(400, "no")], tools)
+    outcome, *_ = play([calls(call("search")), fails(400, "no such temperature")], tools)
     assert isinstance(outcome.error, ModelRequestRefused)
     assert [m.type for m in outcome.messages] == ["system", "human", "ai", "tool"]
     assert outcome.iterations == 1

@@ -75,7 +75,7 @@ def test_every_call_gets_a_verdict_and_the_summary_counts_them(replay, recorded)
     summary = {row["RowID"]: row for row in rows_of(result, 1)}
     assert summary["same"]["Calls"] == 3
     assert "not declared as read-only" in summary["skipped"]["Details"]
-    assert summary["records"]["Verdict"] == "intact"
+    assert summary["records"]["Verdict"] == "unchanged since you noted its head"
     assert "3 same, 2 different, 1 skipped" in result.warnings[-1]
     assert re.fullmatch(r"sha256:[0-9a-f]{64}-[0-9a-f]{64}", result.flow_variables["mcp_audit_head"])
 
@@ -136,11 +136,11 @@ def test_tampering_and_filtering_are_told(replay, recorded):
     cells = table.column("Result").to_pylist()
     tampered = table.set_column(place, "Result", pa.array(["4", *cells[1:]]))
     refused = replay(tampered)
-    assert "The records are altered, so nothing was called" in refused.failure["message"]
+    assert "The records are changed at call 1, so nothing was called" in refused.failure["message"]
     filtered = replay(table.slice(2, 2))
     assert rows_of(filtered, 1)[-1]["Verdict"] == "rows missing"
     cut = replay(table.slice(0, 3), expected_head=head)
-    assert rows_of(cut, 1)[-1]["Verdict"] == "truncated"
+    assert rows_of(cut, 1)[-1]["Verdict"] == "end missing"
 
 
 def test_other_servers_and_ignore_rules(replay, recorded, server):

@@ -71,6 +71,13 @@ def test_tools_that_do_not_fit_are_searched_also_by_the_next_prompt(box, shapes,
         ("exceeds the model's maximum context limit of 32,768 tokens", 32768),
         ("type: exceed_context_size_error\nn_prompt_tokens 5031\nn_ctx 4096", 4096),
         ("the conversation is too long", None),
+        ("prompt too long; exceeded max context length by 500 tokens", None),
+        ("Prompt contains 40000 tokens, too large for model with 32768 maximum context length", 32768),
+        ("`inputs` must have less than 4096 tokens. Given: 5031", 4096),
+        ("size limit exceeded by 11326 tokens. The limit for this model is 4081 tokens", 4081),
+        ("Input length 5031 exceeds the maximum length 4096", 4096),
+        ("Range of input length should be [1, 30720]", 30720),
+        ("input length and `max_tokens` exceed context limit: 180000 + 32000 > 200000", 200000),
     ],
 )
 def test_the_size_of_a_context_is_read_from_the_refusal(said, tokens):

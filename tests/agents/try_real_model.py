@@ -1,7 +1,8 @@
 """Agents with a real model: `make real-model`. What the model gets wrong is its own fault, not what breaks.
 
 SmolLM2 with 135 million parameters on llama.cpp's server, as both come from PyPI. Prints what each situation
- came to, and ends with 1 if a command broke: a stack trace, no end, or an end without a reason.
+came to, and ends with 1 if a command broke (a stack trace, no end, an end without a reason), or if the
+situation did not come about.
 """
 
 import json
@@ -13,8 +14,15 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+import httpx
+import pyarrow as pa
+
+from tests.agents.playing import play_at
+from tests.support.host import get_host
+from tests.support.plugin import use_host
 
 ROOT = Path(__file__).parents[2]
 PLACE = ROOT / ".peers" / "real-model"
@@ -98,8 +106,8 @@ def broken(done: subprocess.CompletedProcess[str]) -> str:
     return "" if done.returncode == 1 or done.stdout.strip() else "no answer"
 
 
-def tried(name: str, url: str, server: str, *arguments: str, written: str = "") -> bool:
-    """Runs a command with the model; prints what it came to."""
+def tried(name: str, url: str, server: str, *arguments: str, written: str = "", seen: str = "") -> bool:
+    """Runs a command with the model, which has to tell what was `seen`; prints what it came to."""
     model = ("--model-url", url, "--model", "smollm2", "--temperature", "0", "--token-limit", "200")
     more = ("--server", server, "--rule", "allow *", "--max-calls", "6", "--time-limit", str(SECONDS // 2))
     start = time.monotonic()
@@ -111,7 +119,7 @@ def tried(name: str, url: str, server: str, *arguments: str, written: str = "") 
             timeout=SECONDS,
             input=written,
         )
-        wrong = broken(done)
+        wrong = broken(done) or ("" if seen in done.stderr else f"nothing is said of {seen!r}")
     except subprocess.TimeoutExpired:
         print(f"BROKEN {name}: no end after {SECONDS} s", flush=True)
         return False
@@ -125,8 +133,54 @@ def tried(name: str, url: str, server: str, *arguments: str, written: str = "") 
     return not wrong
 
 
+def while_loading(url: str) -> bool:
+    """Asks while the server says that it reads its model."""
+    health = url.replace("/v1", "/health")
+    until = time.monotonic() + SECONDS
+    status = 0
+    while status not in (200, 503) and time.monotonic() < until:
+        with suppress(httpx.TransportError):
+            status = httpx.get(health).status_code
+    outcome, reasons = play_at(url, "smollm2", token_limit=20)
+    happened = any("Loading model" in reason for reason in reasons)
+    print(
+        f"{'ok    ' if happened and outcome.text else 'BROKEN'} while the model is loaded: {reasons}",
+        flush=True,
+    )
+    print(f"       {outcome.text or outcome.error}", flush=True)
+    return happened and bool(outcome.text)
+
+
+def prompted(url: str, server: str) -> bool:
+    """The Prompter over a table, two prompts at once."""
+    host = get_host()
+    start = time.monotonic()
+    settings = {"base_url": url, "model_name": "smollm2", "token_limit_as": "max_tokens", "token_limit": 100}
+    model = host.run("openai_compatible_chat_model", [], settings)
+    tools = host.run("mcp_tool_provider", [None, None], {"server_url": server, "column_form": "auto"})
+    assert model.ok, model.failure
+    assert tools.ok, tools.failure
+    prompts = host.table(pa.table({"text": [QUESTION, "What is in orders.csv?", "Say hello.", None]}))
+    inputs = [host.port_object(model.outputs[0]), tools.outputs[0].as_input(), None, [prompts], None]
+    parameters = {"prompt_column": "text", "prompt_concurrency": 2, "rules": "allow *", "recursion_limit": 4}
+    done = host.run(
+        "mcp_agent_prompter",
+        inputs,
+        {**parameters, "recursion_limit_handling": "FINAL_RESPONSE"},
+        output_groups={"Data outputs": 1},
+    )
+    answers = done.outputs[2].arrow.select(["Outcome", "Answer", "Error"]).to_pylist() if done.ok else []
+    is_good = len(answers) == 4 and all(row["Answer"] or row["Error"] for row in answers)
+    seconds = f"{time.monotonic() - start:.0f} s"
+    print(f"{'ok    ' if is_good else 'BROKEN'} the Prompter: {seconds} {done.failure or ''}", flush=True)
+    for row in answers:
+        print(f"       {row['Outcome']}: {str(row['Answer'] or row['Error'])[:200]!r}", flush=True)
+    return is_good
+
+
 def main() -> int:
     """Plays all situations."""
+    use_host()
     python = build()
     good: list[bool] = []
     with tempfile.TemporaryDirectory() as folder, demo() as server:
@@ -134,7 +188,7 @@ def main() -> int:
         template.write_text(TEMPLATE, encoding="utf-8")
         with llama(python, 8192) as url:
             good += [
-                tried("a template without tools", url, server, "agent", QUESTION),
+                tried("a template without tools", url, server, "agent", QUESTION, seen="fewer tokens"),
                 tried(
                     "an answer in columns", url, server, "agent", QUESTION, "--answer-schema", "name: text"
                 ),
@@ -144,11 +198,13 @@ def main() -> int:
             good += [
                 tried("a template with tools", url, server, "agent", QUESTION),
                 tried("a chat as a stream", url, server, "chat", written=f"{QUESTION}\n"),
+                prompted(url, server),
             ]
         with llama(python, 1024, template) as url:
-            good.append(tried("a context of 1,024 tokens", url, server, "agent", QUESTION))
+            full = tried("a full context", url, server, "agent", QUESTION, seen="context")
+            good += [full, prompted(url, server)]
         with llama(python, 8192, loaded=False) as url:
-            good.append(tried("while the model is loaded", url, server, "agent", QUESTION))
+            good.append(while_loading(url))
     return 0 if all(good) else 1
 
 

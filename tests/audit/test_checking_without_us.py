@@ -19,10 +19,10 @@ def journal(tmp_path):
 
 
 def test_a_journal_with_calls_of_workflows_is_consistent(journal):
-    assert says(journal) == ["consistent, but not anchored"]
+    assert says(journal) == ["complete in itself, but nobody vouches for it"]
 
 
 def test_a_changed_result_shows(journal):
     journal.write_bytes(journal.read_bytes().replace(b"Row2", b"Row9", 1))
     found = says(journal)
-    assert (found[-1], any("of run a" in line for line in found)) == ("altered", True)
+    assert (found[-1], any("of run a" in line for line in found)) == ("changed", True)

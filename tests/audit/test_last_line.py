@@ -89,9 +89,9 @@ def test_the_last_line_has_one_spelling(keys, tmp_path):
         assert forged != whole, name
         path.write_bytes(forged)
         found[name] = verify_file(path).verdict, outside_verdict(path, public)
-    assert {name: verdict for name, verdict in found.items() if verdict != ("altered", "altered")} == {}
+    assert {name: verdict for name, verdict in found.items() if verdict != ("changed", "changed")} == {}
     path.write_bytes(whole)
-    assert (verify_file(path).verdict, outside_verdict(path, public)) == ("intact", "intact")
+    assert (verify_file(path).verdict, outside_verdict(path, public)) == ("unchanged", "unchanged")
 
 
 def test_a_signature_of_somebody_else_instead_of_ours_is_none(keys, tmp_path):
@@ -99,7 +99,7 @@ def test_a_signature_of_somebody_else_instead_of_ours_is_none(keys, tmp_path):
     path = write_journal(tmp_path / "r.jsonl", ("a",), calls=1)
     path.write_bytes(rewritten(path, noted(lambda note: f"{note.partition('— ')[0]}{STRANGER}")))
     assert verify_file(path).verdict is Verdict.UNANCHORED
-    assert "Signed by stranger, which does not count" in " ".join(verify_file(path).notes)
+    assert "Signed by stranger, whom you do not know" in " ".join(verify_file(path).notes)
 
 
 def edited(data, at, chance):
@@ -139,10 +139,10 @@ def not_found(keys, folder, trials):
             verdicts = verify_file(path).verdict, outside_verdict(path, public)
         except JournalError:
             continue
-        if "intact" in verdicts:
+        if "unchanged" in verdicts:
             missed[trial] = verdicts, forged[max(at - 20, 0) : at + 20]
     path.write_bytes(data)
-    assert (verify_file(path).verdict, outside_verdict(path, public)) == ("intact", "intact")
+    assert (verify_file(path).verdict, outside_verdict(path, public)) == ("unchanged", "unchanged")
     return missed
 
 

@@ -36,10 +36,10 @@ def test_a_signed_journal_is_intact_for_who_has_the_key(keys, tmp_path, monkeypa
     found = verify_file(path)
     assert (found.verdict, found.findings) == (Verdict.INTACT, ())
     assert [cover.lines for cover in found.coverage] == ["1 to 14", "15 to 28"]
-    assert all("the signature of auditor" in cover.by for cover in found.coverage)
+    assert all("the signature with auditor's key" in cover.by for cover in found.coverage)
     monkeypatch.setenv("KNIME_MCP_AUDIT_KEYS", str(tmp_path / "none"))
     assert verify_file(path).verdict is Verdict.UNANCHORED
-    assert "Signed by auditor, which does not count" in " ".join(verify_file(path).notes)
+    assert "Signed by auditor, whom you do not know" in " ".join(verify_file(path).notes)
     assert verify_file(path, head=Anchors(keys=(PublicKey.parse(str(public)),))).intact
 
 
@@ -50,7 +50,7 @@ def test_an_older_key_still_counts_and_the_newest_signs(keys, tmp_path):
     write_journal(path, ("b",))
     found = verify_file(path)
     assert found.intact
-    assert ["of old" in cover.by for cover in found.coverage] == [True, False]
+    assert ["with old's" in cover.by for cover in found.coverage] == [True, False]
     assert [key.public.name for key in own_keys(keys)] == ["old", "new"]
 
 
@@ -172,13 +172,13 @@ def test_a_signature_covers_the_time_stamp_before_it(stamps, keys, tmp_path, mon
         "the signature",
     ]
     assert verify_file(path).intact
-    assert outside_verdict(path, str(public)) == "intact"
+    assert outside_verdict(path, str(public)) == "unchanged"
     data = path.read_bytes()
     start = len(b"".join(before))
     for at in range(start, len(data), 7):
         path.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
         assert not verify_file(path).intact, at
-        assert outside_verdict(path, str(public)) != "intact", at
+        assert outside_verdict(path, str(public)) != "unchanged", at
     entries = json_lines(path) if path.write_bytes(data) else []
     moved = {**entries[-1], "time_stamp": entries[-2]["time_stamp"]}
     path.write_bytes(b"".join([*before, stamped, remade_last([*entries[:-1], moved])]))

@@ -320,11 +320,11 @@ def test_what_anybody_finds(name, tmp_path):
     path = write_journal(tmp_path / "r.jsonl")
     head = verify_file(path).runs[-1].anchor
     assert verify_file(path, head=head).intact
-    assert outside_verdict(path, head) == "intact"
+    assert outside_verdict(path, head) == "unchanged"
     FOUND[name](path)
     assert not verify_file(path).consistent
     assert not verify_file(path, head=head).consistent
-    assert outside_verdict(path) not in {"intact", "consistent, but not anchored"}
+    assert outside_verdict(path) not in {"unchanged", "complete in itself, but nobody vouches for it"}
 
 
 @pytest.mark.parametrize("name", FOUND)
@@ -334,7 +334,10 @@ def test_a_signature_does_not_make_it_intact(name, keys, tmp_path):
     assert verify_file(path).intact
     FOUND[name](path)
     assert not verify_file(path).consistent
-    assert outside_verdict(path, str(public)) not in {"intact", "consistent, but not anchored"}
+    assert outside_verdict(path, str(public)) not in {
+        "unchanged",
+        "complete in itself, but nobody vouches for it",
+    }
 
 
 @pytest.mark.parametrize("name", FORGED)
@@ -349,9 +352,9 @@ def test_what_is_made_anew_is_never_intact(name, keys, tmp_path, monkeypatch):
     behind = name == "fake run appended"  # which a head of before says nothing of
     assert with_head.verdict in ({Verdict.UNANCHORED} if behind else {Verdict.TRUNCATED, Verdict.ALTERED})
     assert not behind or [bool(cover.by) for cover in with_head.coverage] == [True, False]
-    assert outside_verdict(path) != "intact"
-    assert outside_verdict(path, head) != "intact"
-    assert behind or outside_verdict(path, head) != "consistent, but not anchored"
+    assert outside_verdict(path) != "unchanged"
+    assert outside_verdict(path, head) != "unchanged"
+    assert behind or outside_verdict(path, head) != "complete in itself, but nobody vouches for it"
 
 
 @pytest.mark.parametrize("name", FORGED)
@@ -362,7 +365,7 @@ def test_what_is_made_anew_has_no_signature(name, keys, tmp_path):
     found = verify_file(path)
     assert not found.intact
     assert found.verdict is Verdict.ALTERED or not found.coverage[-1].by
-    assert outside_verdict(path, str(public)) != "intact"
+    assert outside_verdict(path, str(public)) != "unchanged"
 
 
 def test_a_run_behind_what_was_kept_is_named(tmp_path):
@@ -385,7 +388,7 @@ def test_the_signature_of_another_key_does_not_count(keys, tmp_path, monkeypatch
     path = write_journal(tmp_path / "r.jsonl")
     found = verify_file(path, head=Anchors(keys=(ours,)))
     assert found.verdict is Verdict.UNANCHORED
-    assert outside_verdict(path, str(ours)) != "intact"
+    assert outside_verdict(path, str(ours)) != "unchanged"
 
 
 def test_a_signature_with_a_borrowed_key_id_is_altered(keys, tmp_path):

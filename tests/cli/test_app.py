@@ -37,13 +37,20 @@ def test_without_a_command_the_first_steps_are_shown(cli):
     assert "knime-mcp demo" in done.out
 
 
-@pytest.mark.parametrize("command", ["list", "batch"])
-def test_help_has_what_is_used_daily_and_help_all_the_rest(cli, command):
+@pytest.mark.parametrize(
+    ("command", "options"),
+    [
+        ("list", ("--credential", "--bearer-env", "--stdio", "--help-all")),
+        ("batch", ("--out", "--resume", "--help-all")),
+        ("replay", ("--ignore", "--with-credential", "--help-all")),
+    ],
+)
+def test_help_has_what_is_used_daily_and_help_all_the_rest(cli, command, options):
     daily, everything = cli(command, "--help").out, cli(command, "--help-all").out
-    for option in ("--credential", "--bearer-env", "--stdio", "--help-all"):
+    for option in options:
         assert option in daily
         assert option in everything
-    for option in ("--idle-timeout", "--issuer", "--protocol"):
+    for option in ("--idle-timeout", "--protocol", "--ca-file"):
         assert option not in daily
         assert option in everything
 

@@ -43,9 +43,9 @@ def finished_calls(cli, journal):
     """What is on disk of a run that was killed, after checking that it verifies up to there."""
     done = cli("audit", "verify", journal)
     assert done.code == 1
-    assert f"{journal.name}: truncated" in done.out
+    assert f"{journal.name}: end missing" in done.out
     assert "has no closing record" in done.err
-    assert "altered" not in done.out + done.err
+    assert "changed" not in done.out + done.err
     lines = json_lines(journal)
     return [(line["tool_name"], line["status"], line["result"]) for line in lines if line["kind"] == "call"]
 
@@ -62,10 +62,10 @@ def test_a_journal_that_an_editor_saved(cli, server, journal, tmp_path):
     (tmp_path / "edited.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n", encoding="utf-8")
     shown = cli("audit", "show", "edited.jsonl", "--html", "edited.html")
     assert shown.code == 1
-    assert "altered: Call 1 of run" in shown.err
-    assert "Records: altered" in (tmp_path / "edited.html").read_text("utf-8")
+    assert "changed: Call 1 of run" in shown.err
+    assert "Records: changed at line" in (tmp_path / "edited.html").read_text("utf-8")
     on_terminal = cli("audit", "show", "edited.jsonl")
-    assert (on_terminal.code, "altered: Call 1 of run" in on_terminal.err) == (1, True)
+    assert (on_terminal.code, "changed: Call 1 of run" in on_terminal.err) == (1, True)
 
 
 def test_a_table_without_calls_is_not_intact(cli, tmp_path):
@@ -85,14 +85,14 @@ def test_a_table_is_not_written_over_itself(cli, journal):
 def test_an_intact_journal(cli, journal):
     done = cli("audit", "verify", "run.jsonl")
     assert done.code == 4
-    assert "No signature, time-stamp or given head covers the file" in done.err
-    assert done.out.startswith("run.jsonl: consistent, but not anchored\n")
+    assert "No signature, time-stamp or head that you noted covers the file" in done.err
+    assert done.out.startswith("run.jsonl: complete in itself, but nobody vouches for it\n")
     assert "3 calls, complete" in done.out
     head = re.search(r"head (sha256:[0-9a-f]{64}-[0-9a-f]{64})", done.out)[1]
     end = json_lines(journal)[-1]
     assert head == f"{end['head']}-{end['chain']}"
     done = cli("audit", "verify", "run.jsonl", "--head", head)
-    assert (done.code, done.out.splitlines()[0]) == (0, "run.jsonl: intact")
+    assert (done.code, done.out.splitlines()[0]) == (0, "run.jsonl: unchanged since you noted its head")
     done = cli("audit", "verify", "run.jsonl", "--head", end["head"])
     assert done.code == 4
     assert "A given head covers calls, and not what else stands in the file" in done.err
@@ -107,11 +107,11 @@ def test_a_tampered_journal_is_named(cli, journal):
     journal.write_text(text.replace('"result":"a', '"result":"A'), encoding="utf-8")
     done = cli("audit", "verify", "run.jsonl")
     assert done.code == 1
-    assert "run.jsonl: altered" in done.out
+    assert "run.jsonl: changed at line" in done.out
     assert "Call 1" in done.err
     assert "line 3" in done.err
     found = cli("audit", "verify", "run.jsonl", "--json")
-    assert (found.code, found.json["verdict"]) == (1, "altered")
+    assert (found.code, found.json["verdict"]) == (1, "changed")
 
 
 @pytest.mark.parametrize("form", [(), ("--json",), ("--html", "page.html"), ("--out", "t.csv")])
@@ -120,9 +120,9 @@ def test_whoever_looks_at_an_altered_journal_is_told(form, cli, journal):
     text = journal.read_text("utf-8")
     journal.write_text(text.replace('"result":"a', '"result":"A'), encoding="utf-8")
     done = cli("audit", "show", "run.jsonl", *form)
-    assert (done.code, "altered: Call 1" in done.err) == (1, True)
+    assert (done.code, "changed: Call 1" in done.err) == (1, True)
     if form == ("--html", "page.html"):
-        assert "altered" in (journal.parent / "page.html").read_text("utf-8")
+        assert "changed at line" in (journal.parent / "page.html").read_text("utf-8")
 
 
 def test_missing_calls_and_a_missing_end_are_told_apart(cli, journal, tmp_path):
@@ -131,9 +131,9 @@ def test_missing_calls_and_a_missing_end_are_told_apart(cli, journal, tmp_path):
     (tmp_path / "b.jsonl").write_text("".join(lines[:-1]), encoding="utf-8")
     missing, truncated = cli("audit", "verify", "a.jsonl"), cli("audit", "verify", "b.jsonl")
     assert (missing.code, truncated.code) == (1, 1)
-    assert "altered: Line 4 of the file" in missing.err
+    assert "changed: Line 4 of the file" in missing.err
     assert "rows missing: Call 2" in missing.err
-    assert "truncated: " in truncated.err
+    assert "end missing: " in truncated.err
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
@@ -143,7 +143,7 @@ def test_a_table_from_a_journal(cli, journal, ending):
     assert len(cli("audit", "show", "run.jsonl", "--out", f"t.{ending}", "--json").json) == 3
     done = cli("audit", "verify", f"t.{ending}")
     assert done.code == 4
-    assert "consistent, but not anchored" in done.out
+    assert "complete in itself, but nobody vouches for it" in done.out
     assert "mcp_audit_head" in done.err
     head = cli("audit", "verify", "run.jsonl", "--json").json["runs"][0]["head"]
     assert cli("audit", "verify", f"t.{ending}", "--head", head).code == 0
@@ -188,7 +188,7 @@ def test_the_page_shows_the_verdict_and_every_call(cli, journal, tmp_path):
     page = (tmp_path / "run.html").read_text("utf-8")
     assert page.startswith("<!DOCTYPE html>")
     assert "default-src 'none'" in page.replace("&#x27;", "'")
-    for words in ("Records: consistent, but not anchored", "1 invalid arguments", "sha256:"):
+    for words in ("Records: complete in itself, but nobody vouches for it", "1 invalid arguments", "sha256:"):
         assert words in RunPage(page).html
     assert {"invalid arguments", "ok"} <= {step.get("status") for step in RunPage(page).calls}
 

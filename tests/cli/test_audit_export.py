@@ -44,7 +44,7 @@ def test_altered_records_are_told(cli, record, tmp_path):
     (tmp_path / "run.jsonl").write_text(text.replace('"result":"3"', '"result":"4"'), encoding="utf-8")
     done = cli("audit", "export", "run.jsonl", "out.knwf")
     assert done.code == 1
-    assert "altered" in done.err
+    assert "changed: " in done.err
 
 
 def test_numbers_that_json_does_not_have_are_null(cli, record, tmp_path):

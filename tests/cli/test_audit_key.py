@@ -39,6 +39,45 @@ def test_keys_on_the_command_line(audit, tmp_path):
     assert audit("verify", "r.jsonl", "--json").json["covered"][0]["by"]
 
 
+def test_whose_key_wrote_a_journal_is_said_in_words(audit, tmp_path, monkeypatch):
+    """By who got it: before and after they know the key, beside their own, and when it was changed."""
+    public = {}
+    for writer in ("ada", "bob"):
+        monkeypatch.setenv("KNIME_MCP_AUDIT_KEYS", str(tmp_path / f"{writer}.json"))
+        public[writer] = str(new_key(tmp_path / f"{writer}.json", f"{writer}@there"))
+        write_journal(tmp_path / "both.jsonl", (writer,))
+        write_journal(tmp_path / f"{writer}.jsonl", (writer,))
+
+    def first_line(file, code, *options):
+        done = audit("verify", file, *options)
+        assert done.code == code
+        return done.out.splitlines()[0].removeprefix(f"{file}: ")
+
+    nobody = "complete in itself, but nobody vouches for it"
+    assert first_line("ada.jsonl", 4) == nobody
+    said = audit("verify", "ada.jsonl").err
+    assert "Signed by ada@there, whom you do not know" in said
+    assert "key new" not in said  # which would help whoever wrote it
+    (tmp_path / "ada.txt").write_text(public["ada"] + "\n")
+    assert audit("trust", "@ada.txt").code == 2
+    assert audit("trust", "ada", "--as", "Ada").code == 1
+    assert "written by Ada's key" in audit("trust", "@ada.txt", "--as", "Ada").out
+    assert first_line("ada.jsonl", 0) == "written by Ada's key, unchanged"
+    assert first_line("both.jsonl", 4) == nobody
+    audit("trust", public["bob"], "--as", "Bob")
+    assert {"Ada", "Bob"} < set(audit("trust").out.split())
+    assert first_line("both.jsonl", 0) == "written by Ada's and Bob's keys, unchanged"
+    assert first_line("both.jsonl", 4, "--key", public["ada"]) == nobody
+    audit("show", "ada.jsonl", "--html", "page.html")
+    assert "Records: written by Ada&#x27;s key, unchanged" in (tmp_path / "page.html").read_text("utf-8")
+    lines = (tmp_path / "ada.jsonl").read_bytes().splitlines(keepends=True)
+    (tmp_path / "ada.jsonl").write_bytes(b"".join([*lines[:2], *lines[3:]]))
+    assert first_line("ada.jsonl", 1).startswith("changed at line")
+    (tmp_path / "keys" / "known-keys.json").write_text("{")
+    assert first_line("bob.jsonl", 4) == nobody
+    assert "known-keys.json cannot be read: it is not as it was written" in audit("verify", "bob.jsonl").err
+
+
 @contextlib.contextmanager
 def full_disk(size):
     """No file may become larger."""

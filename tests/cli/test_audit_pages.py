@@ -126,7 +126,7 @@ def test_an_altered_call_looks_altered_in_its_row_and_no_other_does(tmp_path, ca
         assert path.read_bytes() != whole or name == "saved file"
         (page,) = pages_of(path).values()
         look = [
-            "altered" in step and step["status"] == "altered" and step["mood"] == "bad" for step in page.calls
+            "altered" in step and step["status"] == "changed" and step["mood"] == "bad" for step in page.calls
         ]
         wanted = [False, True, True, False] if name == "there twice" else [False, True, False]
         for as_json in (False, True):
@@ -136,6 +136,6 @@ def test_an_altered_call_looks_altered_in_its_row_and_no_other_does(tmp_path, ca
         shown = json.loads(out[out.index("[\n") :])
         if look != wanted or [call.get("altered", False) for call in shown] != wanted:
             wrong[name] = look, shown
-        if out.count("altered (says") != wanted.count(True):
+        if out.count("changed (says") != wanted.count(True):
             wrong[name] = out
     assert wrong == {}

@@ -22,7 +22,7 @@ def test_the_main_job_from_start_to_end(cli, tmp_path):
         "search_text",
         "2. count_words, called once per row",
         "There is no file 'lost_chapter.txt'",
-        "consistent, but not anchored",
+        "complete in itself, but nobody vouches for it",
     ):
         assert words in done.out
     assert sorted(file.name for file in out.iterdir()) == ["audit.html", "calls.jsonl", "results.csv"]

@@ -77,7 +77,7 @@ def test_a_killed_agent_goes_on_where_it_was(cli, tmp_path, moment):
         assert all(paid[n] <= now[n] for n in now)
         assert len(done.json["calls"]) == 2 * TURNS
         assert not list(tmp_path.glob("*.conversations"))
-        assert "altered" not in cli("audit", "verify", "r.jsonl").out
+        assert "changed" not in cli("audit", "verify", "r.jsonl").out
 
 
 def test_an_agent_that_is_killed_again_and_again(cli, tmp_path):

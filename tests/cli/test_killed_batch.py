@@ -81,7 +81,7 @@ def test_no_row_is_lost_and_none_called_twice_unasked(cli, tmp_path, number):
         for row, keys in calls_of(server).items():
             assert len(keys) == len(before.get(row, [])) + (row in unknown)
             assert len(set(keys)) == 1, "a call that is repeated has the key of the first time"
-        assert "r.jsonl: truncated" in cli("audit", "verify", "r.jsonl").out  # the killed run has no end
+        assert "r.jsonl: end missing" in cli("audit", "verify", "r.jsonl").out  # the killed run has no end
 
 
 @pytest.mark.usefixtures("rows")

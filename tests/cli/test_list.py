@@ -60,7 +60,7 @@ def test_several_servers_with_equal_names(cli, server):
 
 
 def test_only_some_tools_with_a_prefix(cli, server):
-    done = cli("list", server.url, "--exclude", "s*, fail", "--prefix", "t_", "--json")
+    done = cli("list", server.url, "--include", "!s*, !fail", "--prefix", "t_", "--json")
     assert [tool["tool_name"] for tool in done.json["tools"]] == ["t_echo", "t_add", "t_picture", "t_nasty"]
 
 

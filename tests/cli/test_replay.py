@@ -100,7 +100,7 @@ def test_a_csv_that_was_opened_and_saved_again(cli, record, tmp_path, delimiter)
         saved_again(tmp_path / "t.csv", delimiter)
     done = cli("replay", "t.csv", "--json", *IGNORED)
     assert done.json["counts"] == {"same": 5, "skipped": 1}
-    assert done.json["records"] == "consistent, but not anchored"
+    assert done.json["records"] == "complete in itself, but nobody vouches for it"
     assert done.code == 0
 
 
@@ -163,7 +163,7 @@ def test_tables_that_pandas_saved_again(cli, record, tmp_path):
         tmp_path / "t2.csv", index=False
     )
     done = cli("replay", "t2.csv", "--json", *IGNORED)
-    assert (done.code, done.json["records"]) == (0, "consistent, but not anchored")
+    assert (done.code, done.json["records"]) == (0, "complete in itself, but nobody vouches for it")
     pandas.read_parquet(tmp_path / "t.parquet").iloc[1:4].to_parquet(tmp_path / "t2.parquet")
     done = cli("replay", "t2.parquet", "--json", *IGNORED)
     assert (done.code, done.json["records"]) == (0, "rows missing")
@@ -178,18 +178,18 @@ def test_altered_records_are_no_success(cli, record, tmp_path):
     )
     done = cli("replay", "run.jsonl", "--audit", "new.jsonl")
     assert done.code == 1
-    assert "The records are altered, so nothing was called" in done.err
+    assert "The records are changed at line 2, so nothing was called" in done.err
     assert '"kind":"call"' not in (tmp_path / "new.jsonl").read_text("utf-8")
     forced = cli("replay", "run.jsonl", "--force-altered", "--json")
     assert forced.code == 1
-    assert "Records altered" in forced.err
+    assert "Records changed" in forced.err
     assert forced.json["counts"]["same"]
 
 
 def test_a_head_that_is_not_there_is_no_success(cli, record, tmp_path):
     record(SAME)
     done = cli("replay", "run.jsonl", "--head", "0" * 64, "--json")
-    assert "truncated" in done.err
+    assert "end missing" in done.err
     assert (done.code, done.json["good"]) == (1, False)
     right = json_lines(tmp_path / "run.jsonl")[-1]["head"]
     assert cli("replay", "run.jsonl", "--head", right).code == 0

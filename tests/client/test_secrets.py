@@ -182,7 +182,7 @@ def test_the_refusal_says_what_is_sent_and_what_is_wanted():
         pytest.raises(MCPError, match="wants a Bearer token; you send a user name and password") as caught,
     ):
         MCPClient(server.url, auth=BasicAuth("u", "p")).connect()
-    assert "Send credentials as" in str(caught.value)
+    assert "send_credentials_as" in str(caught.value)
     with (
         ScriptedServer({"*": http(401, "", headers=challenge)}) as server,
         pytest.raises(MCPError, match="401: the server does not accept what you send: a Bearer token"),

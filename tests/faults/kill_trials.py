@@ -231,7 +231,7 @@ class Trial:
             unknown = self.found.judge(self.statuses(out), self.keys(), self.said(err))
             if unknown and code != 1 and not isinstance(self, Agent):
                 self.wrong(f"exit code {code} with unknown rows")
-            if unknown and not isinstance(self, Agent):  # its model was told
+            if unknown and isinstance(self, Batch):  # an agent's model was told; the node repeats nothing
                 self.ask_again(unknown)
         except (ValueError, KeyError, OSError, StopIteration) as error:  # no outcome can be read
             self.found.lost += ROWS
@@ -301,20 +301,14 @@ class Node(Trial):
 
     def prepare(self) -> None:
         host = get_host()
-        for repeat in (False, True):
-            own = {
-                "server_url": self.server.url,
-                "tool_name": "pay",
-                "resume": True,
-                "repeat_unknown": repeat,
-            }
-            caller = new_node(host, 2, "mcp_tool_caller", own, inputs={"Parameters": 1})
-            rows = table_creator(1, [Column("n", "int", tuple(range(ROWS)))])
-            lines = (Connection(1, 1, 2, caller.input_port("Parameters")),)
-            write_workflow(Workflow("kills", (rows, caller), lines), self.folder / f"{repeat}.knwf")
+        own = {"server_url": self.server.url, "tool_name": "pay", "resume": True}
+        caller = new_node(host, 2, "mcp_tool_caller", own, inputs={"Parameters": 1})
+        rows = table_creator(1, [Column("n", "int", tuple(range(ROWS)))])
+        lines = (Connection(1, 1, 2, caller.input_port("Parameters")),)
+        write_workflow(Workflow("kills", (rows, caller), lines), self.folder / "kills.knwf")
 
     def arguments(self, *, resume: bool, repeat: bool) -> list[object]:
-        return [f"{repeat}.knwf", "out"]
+        return ["kills.knwf", "out"]
 
     def statuses(self, out: str) -> dict[int, str]:
         file = self.folder / "out" / "2 1 Results.json"

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from typer.main import get_command
+from typer.testing import CliRunner
 
 from knime_mcp.cli import commands
 from knime_mcp_graph.commands import program as graphs
@@ -66,6 +67,18 @@ def all_commands(command, path=()):
 
 def every_command():
     return (found for program in PROGRAMS for found in all_commands(root(program), (program,)))
+
+
+def test_the_help_of_every_command_fits_a_screen():
+    """Of 40 lines and 100 columns; what does not fit is seldom needed, and shown by ``--help-all``."""
+    program = "knime-mcp"
+    screen = {"COLUMNS": "100"}
+    runner, app = CliRunner(), PROGRAMS[program]()
+    heights = {
+        " ".join(path): len(runner.invoke(app, [*path[1:], "--help"], env=screen).output.strip().splitlines())
+        for path, _ in all_commands(root(program), (program,))
+    }
+    assert {name: lines for name, lines in heights.items() if lines > 40} == {}
 
 
 def read(words: list[str]) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ TABLE = (
     ' value="org.knime.core.node.BufferedDataTable"/><entry key="isOptional" type="xboolean" value="false"/>'
     "</config>"
 )
-METADATA = """<entry key="name" type="xstring" value="Word count"/>
+METADATA = """<entry key="name" type="xstring" value="{name}"/>
 <config key="ref_node_ids"><entry key="num_ids" type="xint" value="0"/></config>
 <config key="input_ports"><entry key="num_inputs" type="xint" value="1"/><config key="input_0">{table}
 <config key="connected_ports"><entry key="num_ports" type="xint" value="2"/>
@@ -40,7 +40,7 @@ WORKFLOW = """<entry key="created_by" type="xstring" value="5.12.0.{when}"/>
 <entry key="customDescription" type="xstring" isnull="true" value=""/>
 <entry key="state" type="xstring" value="CONFIGURED"/><config key="workflow_credentials"/>
 <config key="annotations"/><config key="nodes"><config key="node_7"><entry key="id" type="xint" value="7"/>
-<entry key="node_settings_file" type="xstring" value="Counter (#7)/settings.xml"/>
+<entry key="node_settings_file" type="xstring" value="{node} (#7)/settings.xml"/>
 <entry key="node_is_meta" type="xboolean" value="false"/>
 <entry key="node_type" type="xstring" value="NativeNode"/>
 <entry key="ui_classname" type="xstring" value="org.knime.core.node.workflow.NodeUIInformation"/>
@@ -56,17 +56,18 @@ SETTINGS = """<entry key="node_file" type="xstring" value="settings.xml"/>
 <entry key="memory_policy" type="xstring" value="CacheSmallInMemory"/></config>
 <config key="model"><entry key="count" type="xint" value="1"/>
 <entry key="limit" type="xint" value="{limit}"/>
+<entry key="name" type="xstring" value="{said}"/>
 <entry key="password" type="xpassword" value="{secret}"/></config>
 <config key="nodeAnnotation"><entry key="text" type="xstring" value="seen {when}"/></config>
 <entry key="customDescription" type="xstring" isnull="true" value=""/>
 <entry key="state" type="xstring" value="CONFIGURED"/>
 <entry key="factory" type="xstring" value="org.example.CounterNodeFactory"/>
-<entry key="node-name" type="xstring" value="Counter"/>
-<entry key="node-bundle-name" type="xstring" value="Example"/>
+<entry key="node-name" type="xstring" value="{node}"/>
+<entry key="node-bundle-name" type="xstring" value="{node}s"/>
 <entry key="node-bundle-symbolic-name" type="xstring" value="org.example"/>
-<entry key="node-bundle-vendor" type="xstring" value="Example"/>
+<entry key="node-bundle-vendor" type="xstring" value="Maker of {node}"/>
 <entry key="node-bundle-version" type="xstring" value="5.12.0.v{when}"/>
-<config key="factory_settings"/><entry key="name" type="xstring" value="Counter"/>
+<config key="factory_settings"/><entry key="name" type="xstring" value="{node}"/>
 <entry key="hasContent" type="xboolean" value="false"/>
 <entry key="isInactive" type="xboolean" value="false"/>
 <config key="ports"><config key="port_1"><entry key="index" type="xint" value="1"/>
@@ -96,27 +97,39 @@ def stream(entries, *, when=0):
     return out
 
 
-def workflow_files(*, when=0, x=1, limit=3, description="Counts", secret="v1-abc", order=1, more=()):
+def workflow_files(
+    *,
+    when=0,
+    x=1,
+    limit=3,
+    description="Counts",
+    secret="v1-abc",
+    order=1,
+    more=(),
+    name="Word count",
+    node="Counter",
+    said="n",
+):
     artifacts = [b'{"a": 1, "b": 2}', b'{"b": 2, "a": 1}'][when % 2]
-    settings = SETTINGS.format(when=when, limit=limit, secret=secret)
+    settings = SETTINGS.format(when=when, limit=limit, secret=secret, node=node, said=said)
+    workflow = WORKFLOW.format(when=when, x=x, node=node)
+    folder = f"{name}/{node} (#7)/"
     return [
-        ("Word count/", b""),
-        ("Word count/.artifacts/", b""),
-        ("Word count/.artifacts/workflow-configuration.json", artifacts),
-        ("Word count/Counter (#7)/", b""),
-        ("Word count/Counter (#7)/settings.xml", HEAD.format(key="settings.xml", inside=settings).encode()),
-        ("Word count/workflow-metadata.xml", ABOUT.format(when=when, description=description).encode()),
-        (
-            "Word count/workflow.knime",
-            HEAD.format(key="workflow.knime", inside=WORKFLOW.format(when=when, x=x)).encode(),
-        ),
-        ("Word count/workflowset.meta", f"<met>Last Edited {when}</met>".encode()),
+        (f"{name}/", b""),
+        (f"{name}/.artifacts/", b""),
+        (f"{name}/.artifacts/workflow-configuration.json", artifacts),
+        (folder, b""),
+        (f"{folder}settings.xml", HEAD.format(key="settings.xml", inside=settings).encode()),
+        (f"{folder}internal/kept.bin", b"kept"),
+        (f"{name}/workflow-metadata.xml", ABOUT.format(when=when, description=description).encode()),
+        (f"{name}/workflow.knime", HEAD.format(key="workflow.knime", inside=workflow).encode()),
+        (f"{name}/workflowset.meta", f"<met>Last Edited {when}</met>".encode()),
         *more,
     ][::order]
 
 
-def segment(*, when=0, port=1, **workflow):
+def segment(*, when=0, port=1, name="Word count", **workflow):
     """What KNIME keeps in the first file store of a tool; `when` changes what each saving changes."""
-    metadata = HEAD.format(key="metadata.xml", inside=METADATA.format(table=TABLE, port=port))
-    inner = stream(workflow_files(when=when, **workflow), when=when)
+    metadata = HEAD.format(key="metadata.xml", inside=METADATA.format(table=TABLE, port=port, name=name))
+    inner = stream(workflow_files(when=when, name=name, **workflow), when=when)
     return stream([("metadata.xml", metadata.encode()), ("workflow.bin", inner)], when=when)

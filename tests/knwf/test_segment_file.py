@@ -2,6 +2,7 @@
 
 import io
 import zipfile
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,7 @@ from knime_mcp.knwf import (
     ArchiveLimits,
     Connection,
     KnwfError,
+    OtherNode,
     PortOf,
     Segment,
     Workflow,
@@ -19,6 +21,7 @@ from knime_mcp.knwf import (
     table_creator,
     write_segment,
 )
+from knime_mcp.knwf.workflow_file import workflow_files
 from tests.knwf.java_streams import segment, stream
 from tests.knwf.strategies import workflows
 
@@ -37,8 +40,19 @@ def test_what_knime_wrote_is_read():
     assert not [problem for problem in read.workflow.problems if problem.severity == "error"]
 
 
-@pytest.mark.parametrize("change", [{"when": 1}, {"x": 99}, {"order": -1}, {"secret": "v1-other"}])
-def test_saving_again_changes_no_digest(change):
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"when": 1},
+        {"x": 99},
+        {"order": -1},
+        {"secret": "v1-other"},
+        {"description": "Counts otherwise"},
+        {"node": "Counter _deprecated_"},
+        {"name": "Words counted"},
+    ],
+)
+def test_saving_again_and_new_names_change_no_digest(change):
     assert segment(**change) != segment()
     assert segment_digest(segment(**change)) == segment_digest(segment())
 
@@ -47,13 +61,28 @@ def test_saving_again_changes_no_digest(change):
     "change",
     [
         {"limit": 4},
+        {"said": "m"},  # a setting that is called as a node's name is
         {"port": 2},
-        {"description": "Counts otherwise"},
         {"more": [("Word count/data/list.csv", b"a")]},
+        {"more": [("Word count/Counter (#7)/internal/workflow.svg", b"a")]},
+        {"more": [("Word count/7/internal/kept.bin", b"kept")]},
     ],
 )
 def test_another_workflow_has_another_digest(change):
     assert segment_digest(segment(**change)) != segment_digest(segment())
+
+
+def test_a_node_renamed_in_a_metanode_changes_no_digest():
+    def named(metanode, node):
+        inner = Workflow("inner", (replace(table_creator(5, []), name=node),))
+        outer = Workflow(
+            "outer",
+            (OtherNode(2, metanode, "metanode", f"{metanode} (#2)/workflow.knime"),),
+            files={f"{metanode} (#2)/{path}": body for path, body in workflow_files(inner).items()},
+        )
+        return segment_digest(write_segment(Segment(workflow=outer)))
+
+    assert named("Part", "Table Creator") == named("Teil", "Table Creator (deprecated)")
 
 
 def test_what_is_no_segment_has_the_digest_of_its_bytes():

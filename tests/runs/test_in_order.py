@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knime_mcp.runs.table_run import POLL_SECONDS, run_batch
+from knime_mcp.client.clock import POLL_SECONDS
+from knime_mcp.runs.table_run import run_batch
 
 
 def failing(call, error):

@@ -17,7 +17,6 @@ NODES = {
 GONE = {
     "server_url_column",
     "credentials_column",
-    "prefix_column",
     "tool_column",
     "tool_per_row_column",
     "arguments_column",
@@ -27,9 +26,7 @@ GONE = {
 _STALE = {**dict.fromkeys(sorted(GONE), "gone"), "tool": "gone", "model": "gone"}
 #: Every choice that shows others, and an element of every list.
 _CHOSEN = {
-    "one": {"send_credentials_as": "header"},
-    "another": {
-        "send_credentials_as": "client_credentials",
+    "choices": {
         "recursion_limit_handling": "FINAL_RESPONSE",
         "set_temperature": True,
         "token_limit_as": "max_tokens",

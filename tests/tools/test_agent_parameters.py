@@ -154,6 +154,26 @@ def test_what_the_schema_allows_without_a_name():
         arguments_given(parameters, {"mcp_0": "x", "mcp_1": "[1]"})
 
 
+def test_json_in_a_text_is_told_with_an_example():
+    schema = {
+        "properties": {
+            "tags": {"type": "array", "items": {"type": "string", "examples": ["new"]}},
+            "at": {"$ref": "#/$defs/Place", "description": "Where"},
+            "any": {},
+            "id": {"type": ["string", "integer"]},
+        },
+        "$defs": {"Place": {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}},
+        "default": {},
+    }
+    told = {own.name: own.shown["description"] for own in agent_parameters(tool(schema))}
+    assert told["tags"].startswith(r'JSON in a text, such as "[\"new\"]", and never ["new"] itself, of the')
+    assert told["at"].startswith(
+        r'Where JSON in a text, such as "{\"x\":1}", and never {"x":1} itself, of the'
+    )
+    assert told["any"].startswith("JSON in a text, and never a list, an object or null itself.")
+    assert told["id"].startswith("JSON in a text, of the schema")
+
+
 def test_a_schema_that_cannot_be_read_has_no_parameters():
     assert agent_parameters(tool("{broken")) == ()
 

@@ -66,10 +66,14 @@ def test_a_step_says_all_that_the_record_says(host):
     (node,) = exported.workflow.nodes
     model = model_of(node)
     assert model["server_url"] == "https://host.example/mcp?x=1"
-    assert (model["credentials"], model["send_credentials_as"]) == ("prod", "header")
-    assert (model["header_name"], model["extra_headers"]) == ("X-Key", "X-Team: sales")
-    assert (model["transport"], model["tool_name"]) == ("sse", "search")
-    assert model["pinned_digest"] == "sha256:" + "a" * 64
+    assert (model["credentials"], model["tool_name"]) == ("prod", "search")
+    assert model["connection_options"].splitlines() == [
+        "send_credentials_as = header",
+        "header_name = X-Key",
+        "header = X-Team:sales",
+        "transport = sse",
+        "digest = sha256:" + "a" * 64,
+    ]
     assert node.state is NodeState.CONFIGURED
     assert [own.name for own in exported.workflow.credentials] == ["prod"]
     assert check(exported.workflow) == []

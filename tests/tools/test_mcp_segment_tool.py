@@ -19,6 +19,7 @@ from knime_mcp.client.oauth.logins import KeyringStore
 from knime_mcp.client.oauth.oauth import OAuth
 from knime_mcp.knwf import PortOf, check, read_segment
 from knime_mcp.tools.agent_parameters import agent_parameters
+from knime_mcp.tools.tool_component import tool_component
 from knime_mcp.tools.tool_segment import tool_cell
 from knime_mcp.types.arrow import MARKER
 from knime_mcp.types.columns import read_tools
@@ -224,6 +225,48 @@ def test_arguments_that_do_not_fit_are_told_in_words(serve, provided, stored, as
     assert message.startswith("Error: ")
     assert "/n" in message
     assert server.arrived == []
+
+
+EMPTIED = [
+    {"type": "string"},
+    {"type": "string", "minLength": 0},
+    {"type": "string", "minLength": 1},
+    {"type": "string", "pattern": "^[a-z]+$"},
+    {"type": "string", "enum": ["a", "b"]},
+    {"type": "string", "enum": ["", "b"]},
+    {"type": "string", "default": "d"},
+    {"type": ["string", "null"]},
+    {"anyOf": [{"type": "string", "minLength": 1}, {"type": "null"}]},
+    {"type": "integer"},
+    {"type": ["integer", "null"]},
+    {"type": "number", "default": 1},
+    {"type": "array"},
+]
+
+
+def test_an_empty_text_means_the_same_in_a_component_and_for_an_agent(host, serve, asked, tmp_path):
+    """Left out or null where it may be; where it has to be there, the schema decides before it is sent."""
+    differ = []
+    for number, (part, needed) in enumerate((part, needed) for part in EMPTIED for needed in (True, False)):
+        server = serve(listed(schema=schema_of({"größe": part}, *(["größe"] if needed else []))))
+        tool = MCPTool("echo", "", server.tools[0]["inputSchema"], server.server.url, "echo")
+        (own,) = agent_parameters(tool)
+        said, _ = asked(tool_cell(tool, "echo", TIMES).store, {own.knime_name: ""})
+        by_agent = server.arrived[:], said.removeprefix("Error: ")
+        nodes = tool_component(tool)[0].workflow.nodes
+        settings = next(node for node in nodes if node.name == "MCP Tool Caller").parameters["model"]
+        settings["arguments"] = [{"name": "größe", "value": ""}]
+        server.arrived.clear()
+        folder = tmp_path / str(number)
+        result = host.run("mcp_tool_caller", [None, None, None], settings, workflow_dir=folder)
+        refused = "" if result.ok else result.failure["message"]
+        if by_agent[0] != server.arrived or (refused and by_agent[1] not in refused):
+            differ.append((part, needed, by_agent, server.arrived, refused))
+        if needed and part.get("minLength") == 1 and not (refused and "größe" in refused):
+            differ.append((part, "is not refused"))
+        if part == {"type": "string"} and server.arrived != [{"größe": ""} if needed else {}]:
+            differ.append((part, needed, server.arrived))
+    assert differ == []
 
 
 def test_a_tool_that_changed_is_not_called(serve, provided, stored, asked):

@@ -21,18 +21,16 @@ SEARCH = ToolChoice(
 
 
 @pytest.mark.parametrize(
-    ("prefix", "servers", "taken", "name"),
+    ("servers", "taken", "name"),
     [
-        ("", ["https://host:8/mcp"], [], "mcp_tools: host:8"),
-        ("crm_", ["https://host/mcp"], [], "mcp_tools: crm"),
-        ("_", ["https://host/mcp"], [], "mcp_tools: host"),
-        ("", ["https://a/x", "https://b/y", "https://a/z"], [], "mcp_tools: a + 1 more"),
-        ("", [], [], "mcp_tools: no server"),
-        ("", ["https://host/mcp"], ["mcp_tools: host", "mcp_tools: host (2)"], "mcp_tools: host (3)"),
+        (["https://host:8/mcp"], [], "mcp_tools: host:8"),
+        (["https://a/x", "https://b/y", "https://a/z"], [], "mcp_tools: a + 1 more"),
+        ([], [], "mcp_tools: no server"),
+        (["https://host/mcp"], ["mcp_tools: host", "mcp_tools: host (2)"], "mcp_tools: host (3)"),
     ],
 )
-def test_the_variable_is_named_by_prefix_or_host(prefix, servers, taken, name):
-    assert variable_name(prefix, servers, taken=taken) == name
+def test_the_variable_is_named_by_host(servers, taken, name):
+    assert variable_name(servers, taken=taken) == name
 
 
 tools = st.builds(

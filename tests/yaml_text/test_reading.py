@@ -2,7 +2,7 @@
 
 import pytest
 
-from knime_mcp.yaml_text import Rules, YamlError, read, reading
+from knime_mcp.yaml_text import Rules, YamlError, read
 
 pytestmark = pytest.mark.quick
 
@@ -85,27 +85,12 @@ def test_texts_that_are_yaml(subtests):
     for text, data in [
         ("{a: why?, b: 1}", {"a": "why?", "b": 1}),
         ("a:\t1\t# one", {"a": 1}),
-        ("a: 1\n\t\nb:\n  - 2\n \t # c\n\t# d\n  - 3\n", {"a": 1, "b": [2, 3]}),
-        ("\t\n- |\n  x\n\t\n- y\n", ["x\n", "y"]),
-        ("a: |\n  x\n  \t\n  \t# c\n \t\n\t# d\nb: 'e\n\t\n  f'\n", {"a": "x\n\t\n\t# c\n", "b": "e\nf"}),
-        ("-\ta\n- -\tb: 1\n    c: 2\n-  \t[d]\n- |\n  -\te\n", ["a", [{"b": 1, "c": 2}], ["d"], "-\te\n"]),
-        (
-            "a.b: &a.b {c: &ä/ö why}\nd: [*a.b,*ä/ö ]\ne: 'x &y.z'\nf: |\n  &a.b *a.b\n",
-            {
-                "a.b": {"c": "why"},
-                "d": [{"c": "why"}, "why"],
-                "e": "x &y.z",
-                "f": "&a.b *a.b\n",
-            },
-        ),
         ('{\n\t"a": "\\/",\n\t"b": [\n\t\t1\n\t]\n}\n', {"a": "/", "b": [1]}),
         ("", None),
         ("# nothing\n", None),
         ("---\n...\n", None),
         ("%YAML 1.2\n---\na: 1\n", {"a": 1}),
         ("text: |\n  two\n  lines\n", {"text": "two\nlines\n"}),
-        ('["\\uD83D\\ude00\\ud83d\\ude01", "\\u00e9"]', ["\U0001f600\U0001f601", "é"]),
-        ('a: \\ud83d\\ude00\nb: "\\ud83d\\ude00"', {"a": "\\ud83d\\ude00", "b": "\U0001f600"}),
     ]:
         with subtests.test(text=text, data=data):
             found = read(text, RULES)
@@ -138,7 +123,10 @@ def test_texts_that_cannot_be_read(subtests):
         ("a: 1\nb: é\ud83d", 2, 5, "YAML does not allow this character"),
         ("a: &a [*a]", 1, 4, "contains the alias"),
         ("a: *b", 1, 4, "'&b'"),
-        ("a: *ä.b", 1, 4, "'&ä.b'"),
+        ("a: 1\n\t\nb: 2", 2, 1, "this is not valid YAML"),
+        ("-\ta", 1, 2, "this is not valid YAML"),
+        ("a: &b.c 1", 1, 6, "this is not valid YAML"),
+        ('a: "\\ud83d\\ude00"', 1, 7, "this is not valid YAML"),
         ("a: *anchor-b", 1, 4, "'&anchor-b'"),
         ("[" * 900, 1, 202, "levels deep"),
         ("{a: " * 300 + "1" + "}" * 300, 1, 802, "levels deep"),
@@ -155,23 +143,6 @@ def test_texts_that_cannot_be_read(subtests):
 def test_no_text_nests_deeper_than_the_parsers_own_bound(text):
     with pytest.raises(YamlError, match="nested more than 200 levels deep"):
         read(text, RULES)
-
-
-@pytest.mark.parametrize(
-    ("line", "entry"),
-    [
-        ("\t# c\n- 1", 1),
-        ("- |\n  x\n\t# c", "x\n"),
-        ('- "\\ud83d\\ude00"', "\U0001f600"),
-        ("- &a.b x", "x"),
-    ],
-)
-def test_what_libyaml_refuses_is_read_in_linear_time(monkeypatch, line, entry):
-    parsed = []
-    parse = reading._parse
-    monkeypatch.setattr(reading, "_parse", lambda text: parsed.append(text) or parse(text))
-    assert read(f"{line}\n" * 500, RULES).data == [entry] * 500
-    assert len(parsed) <= 3
 
 
 def test_tabs_are_named():

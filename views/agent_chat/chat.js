@@ -7,6 +7,8 @@
   const WAIT_WHEN_IDLE = 1500;
   const CANNOT_HAND_ON =
     "This version of KNIME takes nothing from a view: what is said here does not leave it. Use KNIME 5.8 or later.";
+  const NOT_FOUND = "What was said here before KNIME was opened is here again after the node is executed.";
+  const FORGOTTEN = "Forgotten. What tools have done stays done.";
   const byId = (id) => document.getElementById(id);
   const talk = byId("talk");
   const question = byId("question");
@@ -92,7 +94,11 @@
     },
     undone: () => {
       forget();
-      add(element("p", { class: "note" }, "Forgotten. What tools have done stays done."));
+      add(element("p", { class: "note" }, FORGOTTEN));
+    },
+    cleared: () => {
+      for (const one of talk.children) one.classList.add("undone");
+      add(element("p", { class: "note" }, FORGOTTEN));
     },
   };
 
@@ -327,7 +333,7 @@
     busy = now;
     byId("ask").hidden = now;
     byId("stop").hidden = !now;
-    byId("undo").disabled = now;
+    byId("undo").disabled = byId("start-over").disabled = now;
     byId("hand-on").disabled = now;
     byId("suggestions").hidden = now || talk.childElementCount > 0;
     say(now ? (talk.querySelector(".asks") ? "Waiting for you" : "Answering …") : "");
@@ -394,11 +400,14 @@
       wake();
       question.focus();
     });
-    byId("undo").addEventListener("click", async () => {
-      const wrong = await tried(() => knime.call("undo"));
-      if (wrong) say(wrong);
-      wake();
-    });
+    const forgets = (button, call) =>
+      button.addEventListener("click", async () => {
+        const wrong = await tried(call);
+        if (wrong) say(wrong);
+        wake();
+      });
+    forgets(byId("undo"), () => knime.call("undo"));
+    forgets(byId("start-over"), () => knime.call("start_over"));
     byId("hand-on").addEventListener("click", handOn);
     byId("prompts").addEventListener("toggle", listPrompts);
     question.addEventListener("keydown", (event) => {
@@ -426,6 +435,7 @@
     byId("hand-on").hidden = !knime.inFrame || !started.can_hand_on;
     handsOn = started.hands_on && !byId("hand-on").hidden;
     if (knime.inFrame && !started.can_hand_on) talk.append(element("p", { class: "note" }, CANNOT_HAND_ON));
+    if (knime.inFrame && !started.finds_earlier) talk.append(element("p", { class: "note" }, NOT_FOUND));
     byId("tools").hidden = !started.tools.length;
     byId("prompts").hidden = !started.tools.some(({ server }) => /^(https?|stdio):/.test(server));
     byId("tools").querySelector("summary").textContent = `${started.tools.length} tools`;

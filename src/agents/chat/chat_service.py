@@ -6,29 +6,33 @@ not do. A view can make tables, but no file stores, in which tool cells are: onl
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
 from ...audit.calls_table import calls_table, records_of
+from ...types.errors import MCPError
+from ...types.texts import shortened
 from ..base import to_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ...audit.record import CallRecord
-    from ..prompter.conversation_table import ConversationLayout, ConversationRow
+    from ..prompter.conversation_table import ConversationLayout
     from .chat_session import ChatSession
+    from .kept_chat import KeptChat
+
+_LONGEST_PROBLEM: Final = 2000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandedOn:
     """What chats hand on: the conversation, the calls, tables of tools by name, and where the journal is.
 
-    `head` is what proves the journal, empty without one.
+    `head` is what proves the journal, empty without one; `problem` is why it could not be closed. `chat`
+    names the folder in which the chat is kept.
     """
 
     conversation: Any
@@ -36,6 +40,8 @@ class HandedOn:
     tables: tuple[tuple[str, Any], ...] = ()
     journal: str = ""
     head: str = ""
+    problem: str = ""
+    chat: str = ""
 
     @classmethod
     def read(cls, view_data: Any) -> HandedOn:
@@ -49,19 +55,17 @@ class HandedOn:
             tables=named,
             journal=data["journal"],
             head=data["head"],
+            problem=data["problem"],
+            chat=data["chat"],
         )
 
     def view_data(self) -> dict[str, Any]:
         """In KNIME's form. KNIME writes the data as one text of at most 64 KB; the tables have no limit."""
-        data = {"journal": self.journal, "head": self.head, "tables": [name for name, _ in self.tables]}
+        names = [name for name, _ in self.tables]
+        about = {"head": self.head, "problem": self.problem, "chat": self.chat}
+        data = {"journal": self.journal, "tables": names, **about}
         ports = [self.conversation, to_table(calls_table(self.calls)), *(table for _, table in self.tables)]
         return {"data": data, "ports": ports, "portIds": []}
-
-    def keep_journal(self, folder: Path) -> None:
-        """Copies the journal to those of the workflow; one that is gone was copied before."""
-        journal = Path(self.journal)
-        if journal.is_file():
-            shutil.copy2(journal, folder / journal.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,16 +76,17 @@ class ChatService:
         session: The conversation; None if there can be none.
         problem: The reason why there can be none.
         shown: What the page is told at its start.
-        earlier: What earlier services of the node have handed on.
-        entries: The conversation before this service.
+        before: What was said before this service, and the tables of then.
+        calls: The calls of then.
     """
 
     session: ChatSession | None
     problem: str = ""
     layout: ConversationLayout
-    earlier: HandedOn | None = None
-    entries: Sequence[ConversationRow] = ()
+    before: KeptChat
+    calls: Sequence[CallRecord] = ()
     journal: str = ""
+    chat: str = ""
     shown: dict[str, Any] = field(default_factory=dict[str, Any])
 
     def start(self) -> dict[str, Any]:
@@ -119,6 +124,10 @@ class ChatService:
     def undo(self) -> str | None:
         return self.problem if self.session is None else self.session.undo()
 
+    def start_over(self) -> str | None:
+        """Forgets the conversation; returns why that is not possible."""
+        return self.problem if self.session is None else self.session.start_over()
+
     def decide(self, number: int, answer: str, text: str = "") -> str | None:
         if self.session is None:
             return self.problem
@@ -126,20 +135,27 @@ class ChatService:
 
     def get_view_data(self) -> dict[str, Any]:
         """Ends the conversation here and hands it on; called by KNIME."""
-        session = self.session
+        session, head, problem = self.session, "", ""
         # First, as the conversation may still change until it is closed.
-        head = "" if session is None else session.close()
-        entries = self.entries if session is None else session.entries
-        calls, earlier = [] if session is None else session.records(), self.earlier
+        try:
+            head = "" if session is None else session.close()
+        # KNIME loses the conversation if this raises, and says nothing of it.
+        except (OSError, ValueError, MCPError) as error:
+            problem = shortened(str(error), _LONGEST_PROBLEM)
+        entries = self.before.entries if session is None else session.entries
+        calls = [] if session is None else session.records()
         made = [] if session is None else session.made_tables()
         return HandedOn(
             conversation=to_table(self.layout.table(entries)),
-            calls=(*(earlier.calls if earlier else ()), *calls),
-            tables=(*(earlier.tables if earlier else ()), *((name, _knimes(data)) for name, data in made)),
-            journal=self.journal,
+            calls=(*self.calls, *calls),
+            tables=tuple((name, hosts_table(data)) for name, data in (*self.before.tables, *made)),
+            journal=self.journal if session is not None and session.has_begun else "",
             head=head,
+            problem=problem,
+            chat=self.chat,
         ).view_data()
 
 
-def _knimes(data: Any) -> Any:
+def hosts_table(data: Any) -> Any:
+    """A table of KNIME of one of Arrow."""
     return to_table(data) if isinstance(data, pa.Table) else data

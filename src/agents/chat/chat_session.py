@@ -25,7 +25,7 @@ from .chat_page_events import asked_event, page_event, past_events, table_event
 from .offered_prompts import filled_in, offered_prompts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from ...audit.record import CallRecord
     from ...runs.call_values import Ask
@@ -40,6 +40,8 @@ LONG_POLL: Final = 0.5
 
 _POLL_SECONDS: Final = 0.1
 _LAST_SECONDS: Final = 10.0
+_HANDED_ON: Final = "This conversation was handed on. Open the view again to go on with it."
+_BUSY: Final = "The last question is still being answered."
 _ENDINGS: Final = {
     Ending.LIMIT: "A limit was reached; this answer was given without further calls.",
     Ending.REFUSED: "The model refused.",
@@ -50,11 +52,20 @@ class ChatSession:
     """One conversation: `entries`. All methods may be called from any thread.
 
     `prompter` streams, and its approver is the person at the page. Failed and stopped questions do not stay
-    in the conversation; what tools have done for them stays done, and on record.
+    in the conversation; what tools have done for them stays done, and on record. `keep` writes down the
+    session with the question under way, and raises `FileFailed`; `remark` is told after the `history`.
     """
 
-    def __init__(self, prompter: Prompter, history: Sequence[ConversationRow] = ()) -> None:
+    def __init__(
+        self,
+        prompter: Prompter,
+        history: Sequence[ConversationRow] = (),
+        *,
+        keep: Callable[[ChatSession, str], None] | None = None,
+        remark: str = "",
+    ) -> None:
         self.entries = list(history)
+        self._keep_chat = keep
         self.usage = self._usage_before = TokenUsage()
         self._prompter = prompter
         prompter.approver = self._approve
@@ -76,6 +87,13 @@ class ChatSession:
         self._prompts: list[OfferedPrompt] = []
         for event in past_events(history):
             self._tell(event)
+        if remark:
+            self._tell({"kind": "note", "text": remark})
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether anything was asked."""
+        return self._question > 0
 
     @property
     def is_answering(self) -> bool:
@@ -103,15 +121,17 @@ class ChatSession:
     def _begin(self, text: str, begun: list[ConversationRow]) -> str | None:
         with self._news:
             if self._closed:
-                return "This conversation was handed on. Open the view again to go on with it."
+                return _HANDED_ON
             if self.is_answering:
-                return "The last question is still being answered."
+                return _BUSY
+            said = "\n\n".join(shown_text(entry.message) for entry in begun if entry.message is not None)
+            if wrong := self._kept(text or said):
+                return wrong
             self._stop.clear()
             self._usage_before = self.usage
             self._question += 1
             self._thread = threading.Thread(target=self._answer, args=(text, begun), name="chat", daemon=True)
-            shown = "\n\n".join(shown_text(entry.message) for entry in begun if entry.message is not None)
-            self._tell({"kind": "question", "text": text or shown})
+            self._tell({"kind": "question", "text": text or said})
             self._thread.start()
         return None
 
@@ -128,6 +148,26 @@ class ChatSession:
                 return "There is nothing to undo."
             del self.entries[self._lengths.pop() :]
             self._tell({"kind": "undone"})
+            return self._kept()
+
+    def start_over(self) -> str | None:
+        """Forgets the conversation, also that of earlier views; the reason if that is not possible now."""
+        with self._news:
+            if self._closed or self.is_answering:
+                return _HANDED_ON if self._closed else _BUSY
+            self.entries.clear()
+            self._lengths.clear()
+            self._tell({"kind": "cleared"})
+            return self._kept()
+
+    def _kept(self, asked: str = "") -> str | None:
+        """Writes the conversation down; returns why that is not possible."""
+        if self._keep_chat is None:
+            return None
+        try:
+            self._keep_chat(self, asked)
+        except MCPError as error:
+            return str(error)
         return None
 
     def decide(self, number: int, answer: str, text: str = "") -> str | None:
@@ -194,8 +234,10 @@ class ChatSession:
         if self._thread is not None:
             self._thread.join(_LAST_SECONDS)
         run = self._prompter.run
-        run.close("complete")
-        run.pool.close()
+        try:
+            run.close("complete")
+        finally:
+            run.pool.close()
         return "" if run.journal is None else run.journal.anchor
 
     def _answer(self, text: str, begun: list[ConversationRow]) -> None:
@@ -247,6 +289,8 @@ class ChatSession:
                     self._tell({"kind": "error", "text": self._prompter.run.secrets.text(text)})
                 case _:
                     self._keep(outcome)
+            if wrong := self._kept():
+                self._tell({"kind": "note", "text": wrong})
 
     def _keep(self, answered: Answered) -> None:
         for remark in answered.notes:

@@ -71,12 +71,17 @@ class AnswerForm:
             # Only one choice was requested; some give text and calls as two without an index.
             if choice.get("index") in {None, 0}:
                 self._take_choice(choice, whole_is_new=whole_is_new)
+        if not self._has_message:
+            self._take_reason(piece)
 
     def _take_choice(self, choice: dict[str, Any], *, whole_is_new: bool) -> None:
         if choice.get("error"):
             raise AnsweredError(choice)
         if isinstance(choice.get("finish_reason"), str):
-            self._finish = choice["finish_reason"] or None
+            # OpenRouter says "stop" for what the service behind it could not read.
+            is_usual = choice["finish_reason"] in {"", "stop"}
+            native = choice.get("native_finish_reason") if is_usual else None
+            self._finish = str(native or choice["finish_reason"]) or None
         whole = choice.get("message") if whole_is_new else None
         raw_message = choice.get("delta") or whole
         if not isinstance(raw_message, dict):
@@ -99,6 +104,13 @@ class AnswerForm:
         for number, call in enumerate(calls):
             self._calls.take({**call, "index": number} if raw_message is whole else call)
 
+    def _take_reason(self, piece: Mapping[str, Any]) -> None:
+        """Why there is no message, which Google says in other places than the usual one."""
+        for fields in (piece, *(inner for inner in piece.values() if isinstance(inner, dict))):
+            said = next((value for name, value in fields.items() if "reason" in name and value), None)
+            self._finish = str(said) if isinstance(said, str) else self._finish
+        self._has_message = self._finish is not None
+
     def _take_text(self, content: object) -> None:
         parts = cast("list[object]", content) if isinstance(content, list) else [content]
         for part in parts:
@@ -107,6 +119,8 @@ class AnswerForm:
                 if isinstance(fields.get("refusal"), str):
                     self._refusals.append(fields["refusal"])
                 text = fields.get("text") if isinstance(content, list) else compact_json(fields)
+                if fields.get("type") in {"reasoning", "thinking", "thought"}:
+                    text = None
             else:
                 text = part if part is None or isinstance(part, str) else compact_json(part)
             if isinstance(text, str) and text:
@@ -229,6 +243,12 @@ def _usage(usage: object) -> dict[str, int] | None:
     if not all(isinstance(count, int | float) and 0 <= count < 2**53 for count in counts.values()):
         return None
     numbers = {name: int(cast("float", count)) for name, count in counts.items()}
+    # Some gateways to Bedrock count what was in a cache beside the rest, and not within it.
+    match fields:
+        case {"prompt_tokens_details": {"cached_tokens": int(cached)}} if cached > numbers["prompt_tokens"]:
+            numbers["prompt_tokens"] += cached
+        case _:
+            pass
     return {**numbers, "total_tokens": sum(numbers.values())}
 
 

@@ -76,7 +76,7 @@ REFUSALS: Final[tuple[tuple[re.Pattern[str], Construct], ...]] = (
         _words(
             r"(?:support|require|must|only|cannot|not allowed|without|disable|enable|unrec|unknown|unexp)"
             r".{0,60}?\bstream"
-            r"|\bstream(?:ing|ed)?\b.{0,60}?(?:support|require|must|only|disable|enable)"
+            r"|\bstream.{0,60}?(?:support|require|must|only|disable|enable|extra|unexp|not permitted)"
         ),
         Construct.STREAM,
     ),
@@ -95,7 +95,8 @@ REFUSALS: Final[tuple[tuple[re.Pattern[str], Construct], ...]] = (
     (_words(r"max_(?:completion_|output_)?tokens"), Construct.LIMIT_FIELD),
     (
         _words(
-            r"content type|only supported by|text[- ]only|mmproj|vision|multi-?modal"
+            r"content type|only supported by|text[- ]only|mmproj|vision|multi-?modal|content\[\]\.type"
+            r"|variant .?image|content.{0,12}must be a string"
             r"|support (?:for )?images?\b|support image input"
             r"|images? (?:inputs? |content )?(?:is|are) (?:not|only|un) ?(?:supp|all|acc|ena|ava|hand)"
         ),
@@ -125,6 +126,7 @@ REFUSALS: Final[tuple[tuple[re.Pattern[str], Construct], ...]] = (
     (_CONTENT, Construct.EMPTY_BESIDE_CALLS),
     (_CONTENT, Construct.TEXT_BESIDE_CALLS),
 )
+_SETTINGS: Final = _words(r"temperature|top_[pk]|penalty|effort|response_format|max_\w*tokens")
 
 
 class ModelError(MCPError):
@@ -160,6 +162,11 @@ class ModelError(MCPError):
     def refused(self) -> list[Construct]:
         """What the endpoint may have refused, by its words, the likeliest first."""
         return [construct for words, construct in REFUSALS if words.search(self.said)]
+
+    @property
+    def is_silent(self) -> bool:
+        """True for a refusal whose words tell nothing of what is refused."""
+        return bool(self.said) and not self.refused and _SETTINGS.search(self.said) is None
 
 
 class ModelUnreachable(ModelError):  # noqa: N818 - like the tree it extends
@@ -289,17 +296,21 @@ def all_said(error: Exception) -> str:
     return "\n".join(texts(error.body)) if isinstance(error, AnsweredError) else ""
 
 
-_CONTEXT: Final = re.compile(
-    r"(?:n_ctx|(?:context|model|prompt|input|tokens?)[ _](?:length|size|window|limit|allowed)|limit (?:of|is)"
-    r"|context (?:length|size|window) (?:of|is)|maximum (?:of|is)|allowed|> )\D{0,20}(\d[\d,]{2,9})\b",
-    re.IGNORECASE,
+#: Before the number, or around it, the surest first: words name what was sent as well.
+_CONTEXT: Final = tuple(
+    _words(pattern.replace("N", r"(\d[\d,]{2,9})\b"))
+    for pattern in (
+        r"> ?N|\[1, ?N|less than N|n_ctx\D{0,20}N|N max(?:imum)? context",
+        r"(?:context|model|token|max(?:imum)?(?: \w+)?)[ _](?:length|size|window|limit)(?! by)\D{0,20}N"
+        r"|limit (?:of|is|for this model is)\D{0,20}N|maximum (?:of|is)\D{0,20}N|allowed\D{0,20}N",
+    )
 )
 
 
 def context_in(said: str) -> int | None:
     """The tokens of a model's context by its endpoint's words about a request that does not fit."""
-    found = _CONTEXT.search(said)
-    return None if found is None else int(found[1].replace(",", ""))
+    found = next(filter(None, (pattern.search(said) for pattern in _CONTEXT)), None)
+    return None if found is None else int(next(filter(None, found.groups())).replace(",", ""))
 
 
 class IterationLimit(ModelError):  # noqa: N818
@@ -446,8 +457,9 @@ _MOST_TOOLS: Final = _words(
 )
 #: The words of endpoints whose model calls no tools.
 TAKES_NO_TOOLS: Final = (
-    r"(?:not|found that) support (?:tools|tool|function)|tool[ _]choice requires"
-    r"|tools? (?:use|calling|calls?) (?:is|are) not|enable-auto-tool-choice|tools param requires"
+    r"(?:not|found that) (?:support|implement) (?:tools|tool|function)|tool[ _]choice requires"
+    r"|\btools?['\"`]?(?: use| calling| calls?)? (?:is|are) not|enable-auto-tool-choice|tools param requires"
+    r"|(?:unrec|unknown|unexp|extra)\w*\s(?:\W|\w){0,40}\btools\b(?!\W*(?:\d|\w*function))"
 )
 _NO_TOOLS: Final = _refused(
     "Choose a model that can call tools; a server of your own may have to be told to let it (vLLM:"
@@ -509,6 +521,8 @@ _READINGS: Final[tuple[tuple[Set[int | None], str, _Reading], ...]] = (
     ({401}, "", _WRONG_KEY),
     ({403}, "", _NOT_ALLOWED),
     ({404}, "", _UNKNOWN),
+    # Templates of local servers, which write the prompt: the same request fails in the same way.
+    ({500}, r"jinja|template|unmarshal|row \d+, column|nonetype|not callable", _OTHERWISE),
     ({None, 500, 501}, "", _TROUBLE),
     ({408, 409, 425, *_SERVER}, "", _TROUBLE._replace(passes=True)),
     (set(range(300, 400)), "", _ELSEWHERE),
@@ -585,10 +599,10 @@ def no_connection(cause: Exception, server: str | None, secrets: Iterable[str]) 
     )
 
 
-_WAIT_FIELDS: Final = ("retry-after", "retry-after-seconds", "retrydelay", "estimated-time")
+_WAIT_FIELDS: Final = _words(r"retry-?after(?!-?ms)|retry-?delay|estimated-?time|resets?-in")
 _ASKS_TO_WAIT: Final = _words(
-    r"(?:try again|retry|wait)(?: for| in| after| about| another| at least)* "
-    r"((?:\d+(?:\.\d+)?\s*(?:ms|[dhms])[a-z]*\s*)+)"
+    r"(?:try again|retry|wait|available|resets?)(?: for| in| after| about| another| at least)* "
+    r"((?:\d+(?:\.\d+)?\s*(?:ms|[dhms])[a-z]*(?:,|\sand)?\s*)+)"
 )
 _TIME: Final = _words(r"(\d+(?:\.\d+)?)\s*(ms|[dhms])")
 _DURATION: Final = _words(r"(?:\d+(?:\.\d+)?\s*(?:ms|[dhms])\s*)+")
@@ -607,11 +621,11 @@ def retry_after(headers: Mapping[str, str], body: object = None) -> float | None
     given = {name.lower().replace("_", "-"): value for name, value in _fields_in(body)}
     given |= {name.lower(): value for name, value in headers.items()}
     # Azure's header, which is more exact than the standard one beside it.
-    milliseconds = _seconds(given.get("retry-after-ms"))
+    milliseconds = _seconds(given.get("retry-after-ms") or given.get("retryafterms"))
     requested = _ASKS_TO_WAIT.search(str(body))
     times = (
         None if milliseconds is None else milliseconds / 1000,
-        *(_seconds(given.get(name)) for name in _WAIT_FIELDS),
+        *(_seconds(value) for name, value in given.items() if _WAIT_FIELDS.search(name)),
         None if requested is None else _duration(requested[1]),
         _reset(given),
     )
@@ -621,7 +635,8 @@ def retry_after(headers: Mapping[str, str], body: object = None) -> float | None
 
 def _reset(given: Mapping[str, object]) -> float | None:
     """The seconds until a limit is reset: of all that are used up, else the next of any."""
-    used_up: list[float] = []
+    # https://datatracker.ietf.org/doc/html/draft-ietf-httpapi-ratelimit-headers
+    used_up = [float(seconds) for seconds in re.findall(r"r=0;t=(\d+)", str(given.get("ratelimit")))]
     others: list[float] = []
     for name, value in given.items():
         seconds = _seconds(value) if "reset" in name and "rate" in name and "limit" in name else None

@@ -20,6 +20,9 @@ _MARKS: Final = tuple(
         (r"\[THINK\]", r"\[/THINK\]"),  # Mistral's
         ("◁think▷", "◁/think▷"),  # Moonshot's
         (r"<\|begin_of_thought\|>", r"<\|end_of_thought\|>"),
+        (r"<\|START_THINKING\|>", r"<\|END_THINKING\|>"),  # Cohere's
+        (r"<\|inner_prefix\|>", r"<\|inner_suffix\|>"),  # Apertus's
+        (r'<details type="reasoning"[^>]*>', "</details>"),  # Open WebUI's
         ("<unused94>thought", "<unused95>"),  # Google's
         (r"<\|channel>thought", r"<channel\|>"),
     )
@@ -40,10 +43,12 @@ _FORMS: Final = (
     ),
 )
 _FRAME: Final = re.compile(
-    r"\s*(?:(?:<\|start\|>assistant)?<\|channel\|>final.{0,80}?<\|message\|>|<\|begin_of_solution\|>)"
+    r"\s*(?:(?:<\|start\|>assistant)?<\|channel\|>final.{0,80}?<\|message\|>"
+    r"|<\|(?:begin_of_(?:solution|box)|START_RESPONSE)\|>)"
 )
+_TAGGED: Final = re.compile(r"\s*<(answer|response)>(.*?)(?:</\1>)?\s*", re.DOTALL)
 _BLANKS: Final = re.compile(r"\s*")
-_FRAME_END: Final = re.compile(r"<\|(?:end|return|end_of_solution)\|>")
+_FRAME_END: Final = re.compile(r"<\|(?:end|return|end_of_(?:solution|box)|END_RESPONSE)\|>")
 
 
 def without_thoughts(text: str) -> str:
@@ -68,6 +73,9 @@ def without_thoughts(text: str) -> str:
         end = form.end.search(text)
         if end is not None and form.begin.search(text, 0, end.start()) is None:
             text = text[end.end() :]
+    tagged = _TAGGED.fullmatch(text) if position else None
+    if tagged is not None:
+        return tagged[2].strip()
     frame = _FRAME.match(text)
     return (text if frame is None else _FRAME_END.split(text[frame.end() :], 1)[0]).strip()
 

@@ -6,8 +6,8 @@ what is seen                                what is done
 no refusal                                  a tool goes to the model as its server describes it
 a description is too long                   it is cut, and the rest stands with the parameters
 a refusal that names tools                  those have the strict schema (see `strict_schema`)
-one that names none, or a second one        all have it: what one endpoint refuses in one tool, it refuses in
-                                            the next one, and thirty tools must not take thirty requests
+one that names none, or a second one, or    all have it: what one endpoint refuses in one tool, it refuses in
+one that says nothing                       the next one, and thirty tools must not take thirty requests
 tools are refused even so, or any tool is,  they stand in words, and each answer has a form in which it calls
 or the endpoint read fewer tokens than the  one of them or is the answer, see `form_of_calls`
 tools have words
@@ -44,8 +44,7 @@ _NO_TOOLS: Final = re.compile(TAKES_NO_TOOLS, re.IGNORECASE)
 _ABOUT_TOOLS: Final = re.compile(
     r"schema|property (?:key|name)|properties|grammar|samplers|function[_ ]?declarations"
     r"|tool[_ ]?(?:spec|config|param)"
-    r"|\btools?(?:['\"`]?[.\[]|\W{1,3}\d|\s['\"`])|function\W{1,4}(?:parameters|description|name)"
-    r"|contains an invalid argument",
+    r"|\btools?(?:['\"`]?[.\[]|\W{1,3}\d|\s['\"`])|function\W{1,4}(?:parameters|description|name)",
     re.I,
 )
 # Google counts the position within one tool that holds all functions.
@@ -59,7 +58,7 @@ _POSITIONS: Final = tuple(
     )
 )
 _QUOTED: Final = re.compile(r"['\"`]([a-zA-Z0-9_-]{1,64})['\"`]")
-_OF_TEMPLATES: Final = re.compile(r"<\||\|>|</?\w+>|^(?:to=)?functions[.:]|[\[\]{}()\n]")
+_OF_TEMPLATES: Final = re.compile(r"[^\w.:/-]|^(?:functions|default_api|tools?)[.:/]|:\d*$")
 _WORD: Final = re.compile(r"[a-zA-Z0-9_-]+")
 
 
@@ -107,6 +106,16 @@ class ToolFitting:
             if self._differs(definitions, sent):
                 return self._told(named)
             return self._call_in_form("refuses the tools")
+
+    def guess(
+        self, definitions: Sequence[Mapping[str, Any]], sent: Sequence[Mapping[str, Any]]
+    ) -> str | None:
+        """What to change after a refusal that does not say what it is about; None if nothing is left."""
+        with self._lock:
+            self._all_strict = self._all_strict or not self.in_form
+            if not self._differs(definitions, sent):
+                return None
+            return "The endpoint does not say what it refuses, so the schemas of tools were said in words"
 
     def drop(self) -> str:
         """Learns that an endpoint takes tools and does not tell the model of them."""

@@ -455,11 +455,15 @@ def message_of(row: Mapping[str, Any], text: Any) -> BaseMessage | None:
 
     Raises `ValueError` if the role is unknown, a cell holds no list of JSON objects, or a call has no name.
     """
+    if row.get(ROLE) is None:
+        return None
+    return _with_origin(_said(row, text), row)
+
+
+def _said(row: Mapping[str, Any], text: Any) -> BaseMessage:
     from langchain_core.messages import HumanMessage, SystemMessage, ToolMessage
 
-    role = row.get(ROLE)
-    if role is None:
-        return None
+    role = row[ROLE]
     known = _ROLES.get(str(role).strip().lower())
     if known is None:
         raise ValueError(f"its role is '{role}', and not user, ai or tool")
@@ -474,8 +478,7 @@ def message_of(row: Mapping[str, Any], text: Any) -> BaseMessage | None:
         case "ai":
             return ai_message(content, list(map(_call, _objects(row, CALLS))), name=name)
         case _:
-            answer = ToolMessage(content=content, tool_call_id=str(row.get(CALL_ID) or ""), name=name)
-            return _with_origin(answer, row)
+            return ToolMessage(content=content, tool_call_id=str(row.get(CALL_ID) or ""), name=name)
 
 
 def _with_origin(message: BaseMessage, row: Mapping[str, Any]) -> BaseMessage:

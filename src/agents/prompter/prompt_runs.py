@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
 from ...audit.journal import JournalWriteError
+from ...client.clock import POLL_SECONDS
 from ...runs.resuming import repeated_calls
 from ...types.errors import Canceled, MCPError, Unexpected, kind_and_place
 from ..agent_events import Ending, ModelAnswered, ModelRetried, RunEnded, ToolStarted
@@ -34,7 +35,6 @@ _log = logging.getLogger(__name__)
 _WHOLE_TIMELINES: Final = 100
 _SHOWN_NOTES: Final = 5
 _SHOWN_CALLS: Final = 4
-_POLL_SECONDS: Final = 0.1
 P = ParamSpec("P")
 T = TypeVar("T")
 _ENDINGS: Final = {
@@ -335,7 +335,7 @@ def answer_prompts(
             if is_canceled():
                 stop.set()
                 host.close()  # no further workflow begins
-            wake.wait(_POLL_SECONDS)
+            wake.wait(POLL_SECONDS)
             wake.clear()
 
     with ThreadPoolExecutor(max_workers=concurrency, thread_name_prefix="prompt") as executor:

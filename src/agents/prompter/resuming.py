@@ -15,7 +15,6 @@ record, is not made: the model is told that it may have been carried out.
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import itertools
 import json
@@ -40,7 +39,7 @@ from ...types.tool import MCPTool, WorkflowTool
 from ..agent_events import Ending, PromptGiven, RunEnded, TokenUsage
 from ..message_content import text_of
 from ..timeline import PromptTimeline
-from ..toolbox.data_registry import DataRegistry
+from ..toolbox.data_registry import DataRegistry, table_of_text, table_text
 from .conversation_table import (
     ERRORS,
     ConversationLayout,
@@ -354,7 +353,7 @@ class FinishedPrompts:
                 "outcome": asdict(outcome),
                 "notes": answered.notes,
                 "rows": [_LAYOUT.cells(entry) for entry in answered.entries],
-                "tables": [_table_text(table) for table in tables],
+                "tables": [table_text(table) for table in tables],
             }
         )
         self.rows.add(answered.prompt.row)
@@ -431,7 +430,7 @@ def _answered(prompt: Prompt, line: dict[str, Any], registry: DataRegistry) -> A
     entries[-1] = replace(entries[-1], outcome=outcome)
     for text in line["tables"]:
         if text is not None:
-            registry.add(_table(text), name="", description="")
+            registry.add(table_of_text(text), name="", description="")
     return Answered(
         prompt=prompt,
         entries=tuple(entries),
@@ -441,25 +440,6 @@ def _answered(prompt: Prompt, line: dict[str, Any], registry: DataRegistry) -> A
         ending=Ending(outcome.ending),
         notes=(*line["notes"], *((_TABLES_LOST,) if None in line["tables"] else ())),
     )
-
-
-def _table_text(table: Any) -> str | None:
-    """An Arrow table as text; None for KNIME's own tables, which another KNIME may not be able to read."""
-    import pyarrow as pa
-
-    if not isinstance(table, pa.Table):
-        return None
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return base64.b64encode(sink.getvalue()).decode()
-
-
-def _table(text: str) -> Any:
-    import pyarrow as pa
-
-    with pa.ipc.open_stream(base64.b64decode(text)) as reader:
-        return reader.read_all()
 
 
 def _timeline(prompt: Prompt, outcome: Outcome, at: datetime) -> PromptTimeline:

@@ -6,6 +6,7 @@ outputs. Lists of records in a server's structured result become tables, too.
 
 from __future__ import annotations
 
+import base64
 import re
 import threading
 from dataclasses import dataclass
@@ -129,6 +130,21 @@ class DataRegistry:
     def _empty(self) -> Any:
         empty = pa.table({})
         return empty if self._to_table is None else self._to_table(empty)
+
+
+def table_text(table: Any) -> str | None:
+    """An Arrow table as text; None for KNIME's own tables, which another KNIME may not be able to read."""
+    if not isinstance(table, pa.Table):
+        return None
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return base64.b64encode(sink.getvalue()).decode()
+
+
+def table_of_text(text: str) -> Any:
+    with pa.ipc.open_stream(base64.b64decode(text)) as reader:
+        return reader.read_all()
 
 
 def next_ids(texts: Iterable[str]) -> tuple[int, int]:

@@ -10,6 +10,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final, assert_never, cast
 
 from ...audit.record import CallStatus
+from ...client.clock import POLL_SECONDS
 from ...client.protocol.tools import ResourceLink
 from ...runs.call_values import Allow, DataInput, Deny, PlannedCall
 from ...types.errors import ArgumentsInvalid, CallDenied, Canceled, MCPError, ProtocolError
@@ -30,7 +31,6 @@ from .replies import (
     unknown_tool,
     unreadable_arguments,
 )
-from .tool_scan import SuspiciousTools
 from .tool_threads import nobody_waits
 from .toolset import CONFIGURATION, DATA_INPUTS, arguments_schema, port_names
 
@@ -51,7 +51,6 @@ TOOL_TOKENS: Final = 20_000
 _MOST_IN_TURN: Final = 128  # more are a model that goes round in circles
 _SAME_FAILURES: Final = 3
 _PARTS: Final = {CONFIGURATION, DATA_INPUTS}
-_POLL_SECONDS: Final = 0.2  # between two checks whether the run was canceled
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +60,6 @@ class ToolOptions:
     Attributes:
         rules: Which calls are allowed.
         longest_result: The most characters of one result in a message to the model. A built-in tool reads on.
-        suspicious_tools: What becomes of tools whose descriptions hold suspicious texts.
         limits: How many calls are made.
         search_above: Estimated tokens of all functions above which the model has to search for tools; None
             always binds all tools.
@@ -69,7 +67,6 @@ class ToolOptions:
 
     rules: CallRules = field(default_factory=CallRules)
     longest_result: int = 20_000
-    suspicious_tools: SuspiciousTools = SuspiciousTools.WARN
     limits: CallLimits = field(default_factory=CallLimits)
     search_above: int | None = None
 
@@ -239,7 +236,7 @@ class ToolExecutor:
                 call = replace(call, error=invalid)
         # Workflows run one after the other, in the one thread of KNIME's node;
         # waiting in slices sees a cancel.
-        while not self._workflow_lock.acquire(timeout=_POLL_SECONDS):
+        while not self._workflow_lock.acquire(timeout=POLL_SECONDS):
             if is_canceled():
                 canceled = Canceled("The run was canceled before the workflow began")
                 return self.run_of_calls.call(replace(call, error=canceled))

@@ -2,16 +2,14 @@
 
 A model reads descriptions as if the person had written them. Hidden characters in them are taken out: people
 could not see what the model reads. Where they are in a name or a value that a call must repeat, the tool is
-left out. Other suspicious texts are shown to people, and a setting says what becomes of their tools.
+left out. Other suspicious texts are shown to people.
 """
 
 from __future__ import annotations
 
-from enum import StrEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, assert_never, cast
 
-from ...types.errors import SettingInvalid
 from ...types.texts import compact_json, hidden_characters, only_visible, parse_object, visible
 from ...types.tool import MCPTool, WorkflowTool
 from ..model.plain_schema import DATA_WORDS, SCHEMAS_BY_NAME
@@ -32,19 +30,8 @@ _LOOK: Final = (
 )
 
 
-class SuspiciousTools(StrEnum):
-    """What becomes of tools whose definitions hold suspicious texts."""
-
-    WARN = "warn"
-    LEAVE_OUT = "leave-out"
-    FAIL = "fail"
-
-
-def admitted(tools: Sequence[Tool], action: SuspiciousTools) -> tuple[list[Tool], tuple[str, ...]]:
-    """The tools that a model may be offered, and remarks for the user about the others and the suspicious.
-
-    Raises `SettingInvalid` if there are suspicious tools, and the action is to fail.
-    """
+def admitted(tools: Sequence[Tool]) -> tuple[list[Tool], tuple[str, ...]]:
+    """The tools that a model may be offered, and remarks for the user about the others and the suspicious."""
     foreign = _foreign_names(tools)
     found = {tool: _found(tool, foreign) for tool in tools}
     suspicious = [tool for tool in tools if found[tool]]
@@ -53,22 +40,13 @@ def admitted(tools: Sequence[Tool], action: SuspiciousTools) -> tuple[list[Tool]
     if suspicious:
         said = "; ".join(f"'{visible(tool.name)}': {found[tool][0].what}" for tool in suspicious[:_SHOWN])
         more = f"; and {len(suspicious) - _SHOWN} others" if len(suspicious) > _SHOWN else ""
-        what = f"Descriptions by servers hold suspicious texts: {said}{more}"
-        match action:
-            case SuspiciousTools.FAIL:
-                raise SettingInvalid(what, setting="suspicious_tools", fix=_LOOK)
-            case SuspiciousTools.LEAVE_OUT:
-                notes.append(f"{what}. These tools were left out")
-            case SuspiciousTools.WARN:
-                notes.append(f"{what}. {_LOOK}")
-                suspicious = []
+        notes.append(f"Descriptions by servers hold suspicious texts: {said}{more}. {_LOOK}")
     if hidden:
         names = ", ".join(f"'{visible(tool.name)}'" for tool in hidden[:_SHOWN])
         notes.append(
             f"Names or values in the schemas of {names} hold hidden characters, so they were left out"
         )
-    left_out = {*suspicious, *hidden}
-    return [tool for tool in tools if tool not in left_out], tuple(notes)
+    return [tool for tool in tools if tool not in hidden], tuple(notes)
 
 
 @lru_cache(maxsize=2048)

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import queue
 import threading
 from contextvars import ContextVar, copy_context
-from typing import TYPE_CHECKING, Any, Final, TypeVar
-
-from ...system import in_forked_children
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 T = TypeVar("T")
-_KEPT_SECONDS: Final = 10.0
 _waited_for: ContextVar[asyncio.Future[Any] | None] = ContextVar("waited_for", default=None)
 
 
@@ -55,7 +51,7 @@ async def in_thread(work: Callable[..., T], *args: Any, **options: Any) -> T:
         with contextlib.suppress(RuntimeError):  # the loop has ended
             loop.call_soon_threadsafe(tell, result, failure)
 
-    _threads.run(run)
+    threading.Thread(target=run, name="agent-tool", daemon=True).start()
     return await done
 
 
@@ -63,63 +59,3 @@ def nobody_waits() -> Callable[[], bool]:
     """Returns a function that says whether the caller of `in_thread` was canceled, in any thread."""
     waited_for = _waited_for.get()
     return lambda: waited_for is not None and waited_for.cancelled()
-
-
-class _Threads:
-    """A pool of idle threads, as starting a thread costs a tenth of a call."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._idle: list[_Thread] = []
-
-    def run(self, work: Callable[[], None]) -> None:
-        """Runs work, which does not raise, in an idle thread or a new one."""
-        with self._lock:
-            thread = self._idle.pop() if self._idle else None
-        if thread is None:
-            thread = _Thread(self)
-            thread.start()
-        thread.work.put(work)
-
-    def add_idle(self, thread: _Thread) -> None:
-        with self._lock:
-            self._idle.append(thread)
-
-    def remove_idle(self, thread: _Thread) -> bool:
-        """Removes a thread that waited long enough; returns False if it just got work."""
-        with self._lock:
-            if thread not in self._idle:
-                return False
-            self._idle.remove(thread)
-            return True
-
-
-class _Thread(threading.Thread):
-    def __init__(self, threads: _Threads) -> None:
-        super().__init__(name="agent-tool", daemon=True)
-        self.work: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
-        self._threads = threads
-
-    def run(self) -> None:
-        while True:
-            try:
-                work = self.work.get(timeout=_KEPT_SECONDS)
-            except queue.Empty:
-                if self._threads.remove_idle(self):
-                    return
-                # `run` took it off the list at this moment, so the work is about to come.
-                continue
-            work()
-            del work  # frees its arguments and result while this thread waits
-            self._threads.add_idle(self)
-
-
-_threads = _Threads()
-
-
-def _forget_threads() -> None:
-    global _threads
-    _threads = _Threads()
-
-
-in_forked_children(_forget_threads)

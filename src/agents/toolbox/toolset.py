@@ -15,7 +15,7 @@ from ...types.columns import AUTO, read_tools
 from ...types.routing import server_labels
 from ...types.texts import compact_json, numbered, only_visible, parse_object
 from ...types.tool import MCPTool, WorkflowTool
-from .tool_scan import SuspiciousTools, admitted, shown_schema
+from .tool_scan import admitted, shown_schema
 from .tool_search import ToolIndex
 
 if TYPE_CHECKING:
@@ -48,12 +48,12 @@ class BoundTool:
 class Toolset:
     """Tools of both types, with names for a model; duplicates count once. `by_name` has the models' names.
 
-    `notes` are remarks for the user about suspicious tools, of which `suspicious` decides; see `tool_scan`.
+    `notes` are remarks for the user about suspicious tools, see `tool_scan`.
     Raises `ToolFormatError`, which names the row, if a cell holds malformed JSON.
     """
 
-    def __init__(self, tools: Sequence[Tool], *, suspicious: SuspiciousTools = SuspiciousTools.WARN) -> None:
-        distinct, self.notes = admitted(list(dict.fromkeys(tools)), suspicious)
+    def __init__(self, tools: Sequence[Tool]) -> None:
+        distinct, self.notes = admitted(list(dict.fromkeys(tools)))
         self.bound: tuple[BoundTool, ...] = tuple(
             BoundTool(
                 tool=tool, name=name, shown_name=shown, definition=function_definition(tool, name, shown)
@@ -62,7 +62,6 @@ class Toolset:
         )
         self.by_name = {bound.name: bound for bound in self.bound}
         self._by_tool = {bound.tool: bound for bound in self.bound}
-        self._by_shown = {bound.shown_name: bound for bound in self.bound}
 
     def __len__(self) -> int:
         return len(self.bound)
@@ -108,11 +107,6 @@ class Toolset:
         """The name that people see for a bound name; an unknown name is returned unchanged."""
         bound = self.by_name.get(name)
         return name if bound is None else bound.shown_name
-
-    def bound_name(self, shown: str) -> str:
-        """The name that a model uses for a shown name; an unknown name is returned unchanged."""
-        bound = self._by_shown.get(shown)
-        return shown if bound is None else bound.name
 
     def marked(
         self, name: str, arguments: Mapping[str, Any] | None, secrets: SecretMarker

@@ -365,7 +365,8 @@ def _identity(issuer: str, stated: str, *, sends_issuer: bool, is_named: bool) -
 
 def name_it(issuer: str) -> str:
     """The setting that says: this authorization server is meant, as it is."""
-    return f"name it: --issuer '{origin_and_path(issuer)[:200]}' (in nodes 'Issuer', in Python issuer=)"
+    url = origin_and_path(issuer)[:200]
+    return f"name it: --issuer '{url}' (in nodes a line of 'Connection options', in Python issuer=)"
 
 
 def _beside(url: str, path: str) -> str:

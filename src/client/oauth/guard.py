@@ -242,7 +242,7 @@ class Guard:
             zone = min(zone.value for zone in outside)
             fix = (
                 "This can be an attack on that network, so nothing was sent there. If you trust the address, "
-                "name the authorization server yourself (--issuer, in nodes 'Issuer')"
+                "name the authorization server yourself (--issuer, in nodes 'Connection options')"
             )
             raise self._refusal(url, f"leads to {zone}, where the MCP server is not", fix)
 

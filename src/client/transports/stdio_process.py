@@ -28,11 +28,11 @@ from typing import IO, Final, Protocol
 
 from ...system import ProcessGroup, in_own_group, is_ready, program, without_waiting
 from ...types.errors import ConnectError
+from ..clock import POLL_SECONDS
 from .stdio_server import StdioServer
 
 _logger = logging.getLogger(__name__)
 _CHUNK: Final = 64 * 1024
-_POLL_SECONDS: Final = 0.25
 _POLITE_SECONDS: Final = 2.0  # time to end after standard input was closed, and again after SIGTERM
 _REAP_SECONDS: Final = 5.0
 _LEFTOVER_SECONDS: Final = 0.5  # for grandchildren to end after the server
@@ -289,7 +289,7 @@ class StdioProcess:
 
     def _read(self, stream: IO[bytes]) -> bytes:
         """Waits for bytes and returns them; empty at the end of the stream or of the process."""
-        while not is_ready(stream, _POLL_SECONDS):
+        while not is_ready(stream, POLL_SECONDS):
             # Asked once more: the last bytes may have come between the two questions.
             if self._has_been_over(0) and not is_ready(stream, 0):
                 return b""  # another process keeps the stream open
@@ -322,7 +322,7 @@ class StdioProcess:
     def _write_line(self, stream: IO[bytes], outgoing: OutgoingLine) -> None:
         left = memoryview(outgoing.data)
         while left:
-            while not is_ready(stream, _POLL_SECONDS, writing=True):
+            while not is_ready(stream, POLL_SECONDS, writing=True):
                 if self._process.poll() is not None:
                     raise BrokenPipeError
             with suppress(BlockingIOError):

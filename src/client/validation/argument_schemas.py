@@ -132,9 +132,14 @@ def required_names(schema: Mapping[str, Any]) -> set[str]:
 
 def listed_parameters(schema: dict[str, Any]) -> tuple[dict[str, Any], set[str]]:
     """Lists parameters by name, also behind references and in alternatives, and the required names."""
-    whole = resolve(schema, schema)
-    parts = [whole, *(resolve(schema, part) for part in as_list(whole.get("allOf")))]
-    return properties_in(schema, schema), {name for part in parts for name in required_names(part)}
+    return properties_in(schema, schema), _required_parameters(schema)
+
+
+def _required_parameters(schema: Mapping[str, Any]) -> set[str]:
+    root = cast("dict[str, Any]", schema)
+    whole = resolve(root, root)
+    parts = [whole, *(resolve(root, part) for part in as_list(whole.get("allOf")))]
+    return {name for part in parts for name in required_names(part)}
 
 
 def type_of(value: Any) -> str:
@@ -215,7 +220,8 @@ class Parameter:
 
     They are empty where the schema does not say. `content` is how it wants bytes, `is_moment` whether it
     wants a date with a time and an offset (RFC 3339). `wants_null` is true for one that has to be given, and
-    may be null: to leave it out is an error. `texts` are all that it takes, where the schema lists them.
+    may be null: to leave it out is an error. `is_optional` is true for one that may be left out, also because
+    it has a default. `texts` are all that it takes, where the schema lists them.
     """
 
     kinds: frozenset[str] = frozenset()
@@ -224,6 +230,7 @@ class Parameter:
     is_moment: bool = False
     wants_null: bool = False
     texts: frozenset[str] | None = None
+    is_optional: bool = True
 
     def takes_text(self, text: str) -> bool:
         return self.texts is None or text in self.texts
@@ -263,7 +270,7 @@ def parameters_in(schema: Mapping[str, Any], columns: Sequence[str] = ()) -> dic
             if undeclared is None or has_patterns:
                 undeclared = member(schema, schema, name)
             properties[name] = undeclared
-    return _parameters(properties, schema, required_names(schema))
+    return _parameters(properties, schema, _required_parameters(schema))
 
 
 def _parameters(
@@ -283,7 +290,9 @@ def _parameter(name: str, schema: Any, root: Mapping[str, Any], *, is_required: 
     kinds = _kinds(parts)
     wants_null = is_required and "null" in kinds
     content = _content(name, [*parts, *inner])
-    return _shared(kinds, _kinds(inner), content, is_time, wants_null, _listed_texts(parts))
+    # Servers that require what has a default fill it in all the same.
+    is_optional = not is_required or "default" in resolve(cast("dict[str, Any]", root), schema)
+    return _shared(kinds, _kinds(inner), content, is_time, wants_null, _listed_texts(parts), is_optional)
 
 
 @lru_cache(maxsize=256)

@@ -12,7 +12,7 @@ from ...types.columns import may_hold_tools
 from ...types.texts import shortened, visible
 from ..calling_hints import decode_choices, offered, parameters_in
 from ..node_settings import shared_parameters
-from ..node_settings.connection import NO_COLUMN
+from ..node_settings.connection import NO_COLUMN, chosen
 from ..node_settings.shared_parameters import column_choices, labelled
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ _log = logging.getLogger(__name__)
 BY_NAME: Final = "<by name>"
 """The choice to use *Tool name* instead. First and default: see `connection.NO_CREDENTIAL`."""
 TOOLS, PARAMETERS = 0, 1  # ports
-_MOST_CONCURRENT: Final = 64
 _LONGEST_DESCRIPTION: Final = 300
 _SHORTEST_DESCRIPTION: Final = 60
 _LONGEST_HELP: Final = 6000
@@ -108,6 +107,11 @@ def _tool_choices(context: Any) -> list[Any]:
     return labelled([first, *choices])
 
 
+def _has_credentials(context: Any) -> bool:
+    is_chosen = chosen(getattr(loaded, "credentials", None)) is not None
+    return is_chosen or len(shared_parameters.credential_choices(context)) > 1
+
+
 def _label(name: str, entry: ToolChoice) -> str:
     return entry.label if name == entry.name else f"{name}({entry.signature})"
 
@@ -132,12 +136,6 @@ class CallerDialog:
     # Connection
     server_url = shared_parameters.server_url()
     credentials = shared_parameters.credentials()
-    send_credentials_as = shared_parameters.send_credentials_as()
-    header_name = shared_parameters.header_name()
-    issuer = shared_parameters.issuer()
-    scope = shared_parameters.scope()
-    extra_headers = shared_parameters.extra_headers()
-    transport = shared_parameters.transport()
 
     # Tool
     tool = knext.StringParameter(
@@ -156,19 +154,11 @@ class CallerDialog:
     )
     tool_column = shared_parameters.tool_column(TOOLS)
     pinning = shared_parameters.pinning()
-    pinned_digest = knext.StringParameter(
-        "Pinned digest",
-        "The *Digest* of the definition that you want to call, from the *Tools* or *Results* table. Empty"
-        " takes the one that the tool cell remembers.",
-        default_value="",
-        is_advanced=True,
-    )
-
     # Arguments: an array has a heading of its own
     arguments = knext.ParameterArray(
         label="Arguments",
-        description="What to call the tool with, as names and values. With a *Parameters* table these are the"
-        " same for every row, and a row's own values win.",
+        description="What to call the tool with, as names and values; one that is empty is left out where it may"
+        " be. With a *Parameters* table these are the same for every row, and a row's own values win.",
         parameters=_Argument(),
         layout_direction=knext.LayoutDirection.HORIZONTAL,
         button_text="Add argument",
@@ -177,7 +167,7 @@ class CallerDialog:
     arguments_json = knext.MultilineStringParameter(
         "Arguments as JSON",
         'Arguments as one JSON object, such as `{"city": "Konstanz", "days": 3}`, for values that are lists,'
-        " objects or null. Arguments entered as name and value win over these.",
+        " objects, null or empty texts. Arguments entered as name and value win over these.",
         default_value="",
         number_of_lines=6,
         is_advanced=True,
@@ -191,14 +181,6 @@ class CallerDialog:
         is_advanced=True,
     )
 
-    omit_empty = knext.BoolParameter(
-        "Leave out empty arguments",
-        "An argument above whose value is empty is not sent, instead of an empty text. For values that flow"
-        " variables set.",
-        default_value=False,
-        is_advanced=True,
-    )
-
     # Rows
     tool_per_row_column = knext.StringParameter(
         "Column with the tool's name",
@@ -208,16 +190,6 @@ class CallerDialog:
         choices=column_choices(NO_COLUMN, lambda specs: shared_parameters.text_columns(specs[PARAMETERS])),
         is_advanced=True,
     )
-    concurrency = knext.IntParameter(
-        "Calls at a time",
-        "How many calls may be on their way at once. Lower it for servers that complain about too many"
-        " requests. Workflow tools always run one by one.",
-        default_value=4,
-        min_value=1,
-        max_value=_MOST_CONCURRENT,
-        is_advanced=True,
-    )
-
     # Errors
     on_error = knext.EnumParameter(
         "If a call fails",
@@ -236,57 +208,38 @@ class CallerDialog:
         default_value=False,
         is_advanced=True,
     )
-    repeat_unknown = knext.BoolParameter(
-        "Repeat calls with unknown outcome",
-        "A call that was on its way when the interrupted run ended may have been carried out. When resuming,"
-        " it is made again only if its tool is declared read-only or idempotent, or if this is switched on.",
-        default_value=False,
-        is_advanced=True,
-    )
-
-    # Output
-    expand_structured = knext.StringParameter(
-        "Structured values as columns",
-        "Properties of the structured result that get columns of their own, separated by commas, with their"
-        " type after a colon if it is not text: `city, temperature: number, tags: json`. Types are string,"
-        " number, integer, boolean and json. The column *Structured result* always has all of it.",
-        default_value="",
-        is_advanced=True,
-    )
-
     # Audit
     secret_arguments = shared_parameters.secret_arguments()
     save_audit_workflow_to = shared_parameters.save_audit_workflow_to()
 
     # Advanced
-    connect_timeout = shared_parameters.connect_timeout()
-    idle_timeout = shared_parameters.idle_timeout()
-    total_timeout = shared_parameters.total_timeout()
+    connection_options = shared_parameters.connection_options(
+        " `concurrency = 4` is how many calls may be on their way at once (workflow tools run one by one)."
+        " `digest = sha256:…` is the definition to call, from the *Tools* or *Results* table. Where a *Tools*"
+        " table says how to reach the servers, only the times and `concurrency` stand here."
+    )
 
     _with_tools = knext.DialogContextCondition(shared_parameters.is_connected(TOOLS))
     _with_parameters = knext.DialogContextCondition(shared_parameters.is_connected(PARAMETERS))
-    _without_tools = knext.DialogContextCondition(
-        lambda context: not shared_parameters.is_connected(TOOLS)(context)
-    )
-    for _setting in (server_url, credentials, send_credentials_as, extra_headers, transport):
-        _setting.rule(_with_tools, knext.Effect.HIDE)
-    for _setting in (arguments_column, tool_per_row_column, concurrency):
+    server_url.rule(_with_tools, knext.Effect.HIDE)
+    for _setting in (arguments_column, tool_per_row_column):
         _setting.rule(_with_parameters, knext.Effect.SHOW)
     tool_column.rule(_with_tools, knext.Effect.SHOW)
     tool_name.rule(knext.OneOf(tool, [BY_NAME]), knext.Effect.SHOW)
-    for _setting, _way in (
-        (header_name, "header"),
-        (issuer, "client_credentials"),
-        (scope, "client_credentials"),
-    ):
-        _setting.rule(knext.And(_without_tools, knext.OneOf(send_credentials_as, [_way])), knext.Effect.SHOW)
-    del _setting, _way, _with_tools, _without_tools, _with_parameters
+    # A choice among no credentials is none; how to get some is said where a server wants one.
+    credentials.rule(
+        knext.And(
+            knext.DialogContextCondition(lambda context: not shared_parameters.is_connected(TOOLS)(context)),
+            knext.DialogContextCondition(_has_credentials),
+        ),
+        knext.Effect.SHOW,
+    )
+    del _setting, _with_tools, _with_parameters
     shared_parameters.headings(
         Connection=[server_url],
         Tool=[tool],
         Rows=[tool_per_row_column],
         Errors=[on_error],
-        Output=[expand_structured],
         Audit=[secret_arguments],
-        Advanced=[connect_timeout],
+        Advanced=[connection_options],
     )

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import importlib
 import json
-import re
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 from ...client.protocol.media_types import media_type
-from ...client.protocol.messages import as_object
 from ...runs.argument_sources import LARGE, RESULT_COLUMNS, cells_are_shared, rows_per_piece
 from ...types.columns import (
     ROW_ID,
     ColumnForm,
-    ColumnKind,
     arrow_type,
     cells_without_gaps,
     column_name,
@@ -24,11 +20,9 @@ from ...types.columns import (
     knime_type,
     write_tools,
 )
-from ...types.errors import ResultTooLarge, SettingInvalid
+from ...types.errors import ResultTooLarge
 from ...types.texts import (
-    canonical_json,
     visible,
-    without_surrogates,
 )
 from ..views.html import data_url, meaning_of, note, paragraph
 from ..views.run_page import RunStep, Steps, call_step, picture_of, run_page, status_counts
@@ -44,33 +38,7 @@ if TYPE_CHECKING:
     from ...runs.table_run import RunSummary
 
 
-JsonKind = Literal["string", "number", "integer", "boolean", "json"]
-
-_JSON_KINDS: Final[dict[str, JsonKind]] = {
-    "string": "string",
-    "text": "string",
-    "number": "number",
-    "double": "number",
-    "integer": "integer",
-    "boolean": "boolean",
-    "json": "json",
-}
-_ENTRY: Final = re.compile(r"[,;\n]")
 _COMPACT: Final = ("result", "status", "error")
-
-
-@dataclass(frozen=True, slots=True)
-class StructuredColumn:
-    """A top-level property of the structured result that becomes a column."""
-
-    key: str  # the property's name
-    kind: JsonKind
-    column: str  # the column's name
-
-    @property
-    def type(self) -> ColumnKind:
-        kinds: dict[JsonKind, ColumnKind] = {"number": "double", "integer": "int64", "boolean": "boolean"}
-        return kinds.get(self.kind, "string")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +46,6 @@ class ResultsLayout:
     inputs: tuple[tuple[str, str], ...]  # of the parameter table: the name there and the name in *Results*
     form: ColumnForm  # in which tools are written
     images: bool  # whether there is an *Image* column
-    structured: tuple[StructuredColumn, ...]
     compact: bool = False  # whether there are only the columns that say what came of the call, as in `batch`
 
     @property
@@ -110,7 +77,6 @@ class ResultsLayout:
                 columns.append(knext.Column(image_type(), name))
             else:
                 columns += knime_columns([(name, kind)])
-        columns += knime_columns((entry.column, entry.type) for entry in self.structured)
         return knext.Schema.from_columns(columns)
 
 
@@ -119,16 +85,13 @@ def plan_results(
     *,
     form: ColumnForm,
     images: bool,
-    expand: str = "",
     compact: bool = False,
 ) -> ResultsLayout:
     """Decides on the columns, whose names are all different.
 
     A column ``X`` of the parameter table whose name another column of *Results* has becomes ``X (input)``.
-    ``expand`` is the setting ``expand_structured``: property names separated by commas, semicolons or line
-    breaks, with the type after a colon if it is not text: ``city, temperature: number``.
     """
-    bare = ResultsLayout((), form, images, (), compact)
+    bare = ResultsLayout((), form, images, compact)
     # KNIME's Python side takes two columns of one name in silence, and its Java side fails.
     taken = {ROW_ID, *bare.names}
     names = list(input_columns)
@@ -138,30 +101,7 @@ def plan_results(
         shown = name if name not in taken else _free_name(f"{name} (input)", taken | set(names))
         taken.add(shown)
         inputs.append((name, shown))
-    structured: list[StructuredColumn] = []
-    for key, kind in _kinds_by_property(expand).items():
-        shown = key if key not in taken else _free_name(f"{key} (result)", taken)
-        taken.add(shown)
-        structured.append(StructuredColumn(key, kind, shown))
-    return ResultsLayout(tuple(inputs), form, images, tuple(structured), compact)
-
-
-def _kinds_by_property(expand: str) -> dict[str, JsonKind]:
-    kinds: dict[str, JsonKind] = {}
-    for entry in _ENTRY.split(expand):
-        key, colon, type_name = (part.strip() for part in entry.rpartition(":"))
-        if not colon:
-            key, type_name = type_name, "string"
-        kind = _JSON_KINDS.get(type_name.lower())
-        if kind is None:
-            raise SettingInvalid(
-                f"'{type_name}' is not a type of column",
-                setting="expand_structured",
-                fix=f"Write one of {', '.join(_JSON_KINDS)} after the colon",
-            )
-        if key:
-            kinds[key] = kind
-    return kinds
+    return ResultsLayout(tuple(inputs), form, images, compact)
 
 
 def _free_name(name: str, taken: set[str]) -> str:
@@ -237,8 +177,6 @@ def _pillow() -> Any:
     return importlib.import_module("PIL.Image")
 
 
-_LARGEST_DOUBLE: Final = sys.float_info.max
-_SHOWN: Final = 20
 _LARGEST: Final = 1 << 31
 """Bytes that a text column of a piece can hold at most."""
 
@@ -255,11 +193,6 @@ class ResultsWriter:
     parameters: pa.Table | None  # with its RowIDs as first column; None for a single call
     sink: Callable[[pa.Table], None]  # called with each piece
     equal: bool = True  # whether the pieces must have the same number of rows
-    unfit: int = 0  # structured values that did not fit their column's type
-    absent: dict[str, None] = field(init=False)
-    """Properties with a structured column that no structured result had so far."""
-    properties: set[str] = field(default_factory=set[str])
-    """Some names of properties that structured results had; empty without structured columns."""
     _rows_per_piece: int = field(init=False)
     _is_fixed: bool = field(init=False)
     _waiting: list[CallOutcome] = field(default_factory=list["CallOutcome"])
@@ -267,7 +200,6 @@ class ResultsWriter:
     _written: int = 0
 
     def __post_init__(self) -> None:
-        self.absent = dict.fromkeys(entry.key for entry in self.layout.structured)
         self._rows_per_piece = rows_per_piece(self.parameters)
         self._is_fixed = self.parameters is not None and cells_are_shared(self.parameters)
 
@@ -300,16 +232,6 @@ class ResultsWriter:
             )
         for name, attribute, kind in self.layout.own:
             columns[name] = _array([_value(record, attribute) for record in records], kind)
-        texts = [record.structured_result for record in records] if self.layout.structured else []
-        objects = [as_object(None if text is None else json.loads(text)) for text in texts]
-        for found in objects:
-            for key in found.keys() & self.absent:
-                del self.absent[key]
-            if len(self.properties) < _SHOWN:  # keys may be data, and differ from row to row
-                self.properties.update(found)
-        for entry in self.layout.structured:
-            fitted = [self._fit(found.get(entry.key), entry) for found in objects]
-            columns[entry.column] = _array(fitted, entry.type)
         self.sink(pa.table({name: _whole(column) for name, column in columns.items()}))
         self._written += len(outcomes)
         if self.equal and not self._is_fixed:
@@ -324,30 +246,6 @@ class ResultsWriter:
         piece = self.parameters.slice(self._written, count).combine_chunks()
         names = (ROW_ID, *(shown for _, shown in self.layout.inputs))
         return dict(zip(names, piece.columns, strict=True))
-
-    def _fit(self, value: Any, entry: StructuredColumn) -> Any:
-        """Fits a JSON value into its column; a value that does not fit becomes missing and is counted."""
-        match entry.kind, value:
-            case _, None:
-                return None
-            case "json", _:
-                return canonical_json(value)
-            case "string", str():
-                return without_surrogates(value)
-            case "string", _:
-                return canonical_json(value)
-            case "boolean", bool():
-                return value
-            # An integer in JSON may be larger than any double.
-            case "number", int() | float() if not isinstance(value, bool) and abs(value) <= _LARGEST_DOUBLE:
-                return float(value)
-            case "integer", int() if not isinstance(value, bool) and -(2**63) <= value < 2**63:
-                return value
-            case "integer", float() if value.is_integer() and abs(value) < 2**63:
-                return int(value)
-            case _:
-                self.unfit += 1
-                return None
 
 
 def _size_of(record: CallRecord) -> int:

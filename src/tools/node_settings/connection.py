@@ -12,12 +12,12 @@ from __future__ import annotations
 import math
 import re
 import threading
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache, partial
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, Self, assert_never, cast
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from ...client.limits import Timeouts
 from ...types.errors import FileFailed, MCPError, SettingInvalid
@@ -25,7 +25,7 @@ from ...types.routing import TEMPLATES, ServerRoute
 from ...types.tool import MCPTool
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable, Mapping
     from types import TracebackType
 
     from ...client.authorization import Authorization
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from ...client.network import NetworkSettings
     from ...runs.engine import WorkflowRunner
     from ...runs.server_questions import Answerers, ServerQuestions
-    from ...types.routing import SendCredentialsAs, TransportName
     from ...types.tool import Tool, WorkflowTool
 
 NO_CREDENTIAL: Final = "<none>"
@@ -68,38 +67,115 @@ def header_lines(text: str) -> tuple[tuple[str, str], ...]:
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():
             continue
-        name, colon, value = line.partition(":")
-        if not colon:
+        if ":" not in line:
             raise SettingInvalid(  # does not show the line, which may hold a secret
                 f"Line {number} of 'Extra headers' has no colon",
                 setting="extra_headers",
                 fix="Write each header on its own line, as Name: value",
             )
-        headers.append((name.strip(), value.strip()))
+        headers.append(_header(line))
     return tuple(headers)
 
 
-def route_from_settings(node: Any, *, url: str | None = None, credential: str | None = None) -> ServerRoute:
-    """The route that the parameters of a node describe; settings in the URL's fragment win over parameters.
+def _header(line: str) -> tuple[str, str]:
+    name, _, value = line.partition(":")
+    return name.strip(), value.strip()
+
+
+OF_SERVER: Final = ("send_credentials_as", "header_name", "issuer", "scope", "header", "transport")
+"""Connection options that say how to reach a server, named as in a route's text."""
+OF_CALLS: Final = ("connect_timeout", "idle_timeout", "total_timeout")
+CALLS: Final = 4  # at a time: as fast as most servers go, and no flood
+MOST_CALLS: Final = 64
+_CLOCKS: Final = ("connect", "idle", "total")
+_LONGEST: Final = 24 * 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionSettings:
+    """What the setting *Connection options* says: a line for each, ``name = value``, in any order."""
+
+    route: ServerRoute  # to no server: what was said, for `route_from_settings`
+    timeouts: Timeouts
+    concurrency: int
+    asks_back: bool
+
+    @classmethod
+    def parse(cls, text: str, *, names: Collection[str], instead: str = "") -> Self:
+        """Reads the lines; `SettingInvalid` for one that is not among ``names`` or says what cannot be.
+
+        ``instead`` says where the other options belong.
+        """
+        said: dict[str, str] = {}
+        headers: list[tuple[str, str]] = []
+        for number, line in enumerate(text.splitlines(), 1):
+            name, _, value = (part.strip() for part in line.partition("="))
+            if not line.strip():
+                continue
+            if name == "header" and name in names and ":" in value:
+                headers.append(_header(value))
+            elif name != "header" and name in names and name not in said and value:
+                said[name] = value
+            else:
+                raise SettingInvalid(  # does not show the line, which may hold a secret
+                    f"Line {number} of 'Connection options' cannot be read",
+                    setting="connection_options",
+                    fix="Write 'name = value', each name once, and headers as 'header = Name: value'. The"
+                    f" names are {', '.join(names)}{instead}",
+                )
+        seconds = {name: _number(said, f"{name}_timeout", 0.1, _LONGEST) for name in _CLOCKS}
+        timeouts = Timeouts(**{name: value for name, value in seconds.items() if value is not None})
+        calls = _number(said, "concurrency", 1, MOST_CALLS)
+        if said.get("asks_back", "true") != "true":
+            raise _no_value("asks_back", "true, or leave the line out")
+        options = {name: said[name] for name in said.keys() & {*OF_SERVER, "digest"}}
+        way = "header" if "header_name" in said else "client_credentials" if "issuer" in said else "bearer"
+        options.setdefault("send_credentials_as", way)
+        route = ServerRoute("https://host", headers=tuple(headers), **cast("Any", options))
+        return cls(route, timeouts, CALLS if calls is None else int(calls), "asks_back" in said)
+
+
+def options_text(route: ServerRoute) -> str:
+    """The lines of *Connection options* for a route; the credential's name has a setting of its own."""
+    _, _, fragment = replace(route, tool=None, credential=None).uri.partition("#")
+    return "\n".join(unquote(option).replace("=", " = ", 1) for option in fragment.split("&") if option)
+
+
+def _number(said: Mapping[str, str], name: str, low: float, high: float) -> float | None:
+    if name not in said:
+        return None
+    try:
+        number = float(said[name])
+    except ValueError:
+        number = math.nan
+    if not low <= number <= high:
+        raise _no_value(name, f"a number from {low:g} to {high:g}")
+    return number
+
+
+def _no_value(name: str, wanted: str) -> SettingInvalid:
+    return SettingInvalid(
+        f"'{name}' in 'Connection options' has no possible value",
+        setting="connection_options",
+        fix=f"Write {wanted}",
+    )
+
+
+def route_from_settings(
+    node: Any, options: ConnectionSettings, *, url: str | None = None, credential: str | None = None
+) -> ServerRoute:
+    """The route that the settings of a node describe; what the URL's fragment says wins over them.
 
     ``url`` and ``credential`` are used instead of the node's, such as those from a *Servers* table. In the
     node's own setting a name of ``knime-mcp config`` stands for the address; data cannot choose among names.
     """
     route = _entered(node.server_url) if url is None else ServerRoute.parse(url)
-    as_header = node.send_credentials_as == "header"
-    by_oauth = node.send_credentials_as == "client_credentials"
     name = chosen(node.credentials if credential is None else credential)
-    defaults = ServerRoute(route.url)
-    ways = {
-        "credential": name,
-        "send_credentials_as": cast("SendCredentialsAs", node.send_credentials_as) if name else "bearer",
-        "header_name": (node.header_name.strip() or None) if as_header and name else None,
-        "issuer": (node.issuer.strip() or None) if by_oauth and name else None,
-        "scope": (node.scope.strip() or None) if by_oauth and name else None,
-        "headers": header_lines(node.extra_headers),
-        "transport": cast("TransportName", node.transport),
-    }
-    unsaid = {key: value for key, value in ways.items() if getattr(route, key) == getattr(defaults, key)}
+    wanted, usual = replace(options.route, credential=name), ServerRoute("https://host")
+    if name is None:
+        wanted = replace(usual, headers=wanted.headers, transport=wanted.transport, digest=wanted.digest)
+    ways = [part.name for part in fields(ServerRoute) if part.name != "url"]
+    unsaid = {way: getattr(wanted, way) for way in ways if getattr(route, way) == getattr(usual, way)}
     return replace(route, **unsaid)
 
 
@@ -332,7 +408,7 @@ def _client_credentials(
             "OAuth client credentials need to know which authorization server may see the client secret",
             setting="issuer",
             server=route.url,
-            fix="Enter its URL under 'Issuer'; the server's documentation gives it",
+            fix="Name it: issuer = https://…; the server's documentation gives it",
         )
     client = RegisteredClient(credential.username, credential.password)
     if key := _private_key(credential.password):

@@ -157,61 +157,6 @@ def is_connected(port: int) -> Callable[[Any], bool]:
     return connected
 
 
-def send_credentials_as() -> Any:
-    class Ways(knext.EnumParameterOptions):
-        bearer = ("Bearer token", "The password is a token; the usual way.")
-        basic = ("User name and password", "Basic authentication.")
-        header = ("Header of its own", "The password goes into the header named below, for API keys.")
-        client_credentials = (
-            "OAuth client credentials",
-            "User name and password are client id and client secret. They go to the authorization server"
-            " named below, which gives a token for this server. The password may also be a private key (PEM),"
-            " which goes nowhere: it signs.",
-        )
-
-    return knext.EnumParameter(
-        "Send credentials as",
-        "How the server wants its credential. Its documentation says so.",
-        default_value=Ways.bearer.name,
-        enum=Ways,
-        is_advanced=True,
-    )
-
-
-def show_ways(send_as: Any, header: Any, issuer: Any, scope: Any) -> None:
-    """Shows the settings that one way to send a credential has, if that way is chosen."""
-    for setting, way in ((header, "header"), (issuer, "client_credentials"), (scope, "client_credentials")):
-        setting.rule(knext.OneOf(send_as, [way]), knext.Effect.SHOW)
-
-
-def header_name() -> Any:
-    return knext.StringParameter(
-        "Header for the credential",
-        "Name of the header that carries the password, such as `X-API-Key`.",
-        default_value="X-API-Key",
-        is_advanced=True,
-    )
-
-
-def issuer() -> Any:
-    return knext.StringParameter(
-        "Issuer",
-        "URL of the authorization server where the client is registered, such as `https://login.host/realm`."
-        " The client secret is sent there and nowhere else, whatever the MCP server says.",
-        default_value="",
-        is_advanced=True,
-    )
-
-
-def scope() -> Any:
-    return knext.StringParameter(
-        "Scopes",
-        "Which permissions to ask for, separated by spaces. Empty asks for what the server says it needs.",
-        default_value="",
-        is_advanced=True,
-    )
-
-
 def extra_headers() -> Any:
     return knext.MultilineStringParameter(
         "Extra headers",
@@ -223,18 +168,22 @@ def extra_headers() -> Any:
     )
 
 
-def transport() -> Any:
-    class Transports(knext.EnumParameterOptions):
-        auto = ("Find out", "Tries streamable HTTP first, then the older HTTP+SSE.")
-        http = ("Streamable HTTP", "What servers speak since March 2025.")
-        sse = ("HTTP+SSE", "What older servers speak; their URL often ends in `/sse`.")
-
-    return knext.EnumParameter(
-        "Transport",
-        "How to talk to the server. Change it only if connecting fails, or takes long, for a server that you"
-        " know.",
-        default_value=Transports.auto.name,
-        enum=Transports,
+def connection_options(more: str = "") -> Any:
+    """The setting for what few servers need, which `connection.ConnectionSettings` reads."""
+    return knext.MultilineStringParameter(
+        "Connection options",
+        "What few servers need, each on a line of its own as `name = value`. `send_credentials_as = basic`"
+        " sends user name and password, where the password is usually sent as a Bearer token;"
+        " `header_name = X-API-Key` sends the password in that header. `issuer = https://login.host/realm`"
+        " uses user name and password as client id and secret of OAuth: they go to this authorization server"
+        " and nowhere else, which gives a token (a private key in PEM as password goes nowhere: it signs);"
+        " `scope = a b` are the permissions to ask for. `header = X-Team: sales` is a further header, whose"
+        " secrets stand as `{credential.password}` or `{credential.username}`. `transport = http` or `sse`"
+        " saves finding out. `idle_timeout = 60` is how many seconds the server may be silent,"
+        " `total_timeout = 300` how long one answer may take in all, `connect_timeout = 10` how long"
+        f" connecting may take.{more}",
+        default_value="",
+        number_of_lines=3,
         is_advanced=True,
     )
 

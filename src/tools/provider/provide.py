@@ -18,6 +18,7 @@ from threading import Event
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
+from ...client.clock import POLL_SECONDS
 from ...types.errors import (
     AuthError,
     Canceled,
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
 
 _CONCURRENCY: Final = 8
 _SEPARATORS: Final = re.compile(r"[,;\n]")
-_POLL: Final = 0.2  # seconds between looks at the cancel button
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +144,7 @@ def _list_all(
                 if is_canceled is not None and is_canceled():
                     raise Canceled("Canceled while listing tools")
                 answered = len(requests) - len(pending)
-                done, pending = wait(pending, timeout=_POLL, return_when=FIRST_COMPLETED)
+                done, pending = wait(pending, timeout=POLL_SECONDS, return_when=FIRST_COMPLETED)
                 for number, future in enumerate(done, start=answered + 1):
                     if on_progress is not None:
                         outcome, found = future.result()
@@ -313,26 +313,24 @@ def shown_names(servers: Sequence[NamedServer]) -> ShownNames:
 class NameFilter:
     """The choice of tools to keep, by the names that the server knows.
 
-    Both are patterns separated by commas, semicolons or line breaks; ``*`` stands for any text, ``?`` for one
-    character; case does not matter. Without patterns to include all tools are kept; one that is excluded is
-    dropped even if it is included.
+    Patterns are separated by commas, semicolons or line breaks; ``*`` stands for any text, ``?`` for one
+    character; case does not matter. One after ``!`` drops what it matches. Without others all tools are kept.
     """
 
-    include: str = ""
-    exclude: str = ""
+    patterns: str = ""
 
     def keeps(self, name: str) -> bool:
-        included, excluded = _pattern(self.include), _pattern(self.exclude)
-        return (included is None or included.fullmatch(name) is not None) and (
-            excluded is None or excluded.fullmatch(name) is None
-        )
+        dropping = [p[1:] for p in _split(self.patterns) if p.startswith("!")]
+        keeping = [p for p in _split(self.patterns) if not p.startswith("!")]
+        return (not keeping or _matches(keeping, name)) and not _matches(dropping, name)
 
     def useless(self, names: Iterable[str]) -> list[str]:
         """Finds patterns that match none of the server's names, usually because of typing errors."""
         known = list(names)
-        patterns = [*_split(self.include), *_split(self.exclude)]
         return [
-            p for p in patterns if (regex := _pattern(p)) and not any(regex.fullmatch(name) for name in known)
+            p
+            for p in _split(self.patterns)
+            if not any(_matches([p.removeprefix("!")], name) for name in known)
         ]
 
 
@@ -340,18 +338,15 @@ def _split(text: str) -> list[str]:
     return [pattern.strip() for pattern in _SEPARATORS.split(text) if pattern.strip()]
 
 
+def _matches(patterns: Iterable[str], name: str) -> bool:
+    return any(_pattern(pattern).fullmatch(name) for pattern in patterns)
+
+
 @lru_cache(maxsize=256)
-def _pattern(text: str) -> re.Pattern[str] | None:
-    patterns = _split(text)
-    if not patterns:
-        return None
-    either = "|".join(_translated(pattern) for pattern in patterns)
-    return re.compile(either, re.IGNORECASE | re.DOTALL)
-
-
-def _translated(pattern: str) -> str:
+def _pattern(pattern: str) -> re.Pattern[str]:
     # "**" means the same as "*", but would make the search slow.
-    return re.escape(re.sub(r"\*+", "*", pattern)).replace(r"\*", ".*").replace(r"\?", ".")
+    text = re.escape(re.sub(r"\*+", "*", pattern)).replace(r"\*", ".*").replace(r"\?", ".")
+    return re.compile(text, re.IGNORECASE | re.DOTALL)
 
 
 def _numbered(names: list[list[str]]) -> tuple[tuple[str, ...], ...]:

@@ -140,7 +140,7 @@ def _name_warnings(provision: Provision) -> list[str]:
     if ambiguous:
         messages.append(
             f"{counted(len(ambiguous), 'tool name')} on several servers (first: '{ambiguous[0]}');"
-            " they are shown as 'name @ server'. Give each server a prefix for shorter names."
+            " they are shown as 'name @ server'."
         )
     if repeated:
         server, name = repeated[0]

@@ -77,14 +77,18 @@ def join(parts: Iterable[Content], separator: Content = "") -> Html:
     return Html(to_html(separator).join(to_html(part) for part in parts))
 
 
-def page(title: str, *body: Content, script: str | None = None) -> str:
-    """A self-contained page with light and dark colours, without network; `script` is a file beside this."""
-    code = file_text(script) if script else ""
+def page(title: str, *body: Content, scripts: Sequence[str] = (), is_served: bool = False) -> str:
+    """A self-contained page with light and dark colours; `scripts` are files beside this.
+
+    It has no network, unless it `is_served`: then it may ask its own server.
+    """
+    code = "\n".join(map(file_text, scripts))
     digest = base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
     # The page shows texts of strangers: if the escaping ever failed,
     # no script of theirs would run and nothing be fetched.
     policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
     policy += f"; script-src 'sha256-{digest}'" if code else ""
+    policy += "; connect-src 'self'" if is_served else ""
     head = join(
         (
             element("meta", charset="utf-8"),
@@ -152,10 +156,6 @@ def meaning_of(status: CallStatus) -> BadgeKind:
             assert_never(status)
 
 
-def status_badge(status: CallStatus) -> Html:
-    return badge(status.value, meaning_of(status))
-
-
 def note(*content: Content, kind: BadgeKind = "neutral") -> Html:
     return element("div", *content, class_=f"note {kind}")
 
@@ -172,7 +172,7 @@ def verdict_note(verification: Verification) -> Html:
     verdict = verification.verdict
     texts = [finding.text for finding in verification.findings]
     return note(
-        "\n".join((f"Records: {verdict.value}", *texts, *verification.notes)),
+        "\n".join((f"Records: {verification.in_words}", *texts, *verification.notes)),
         kind=kinds.get(verdict, "warning"),
     )
 
@@ -185,14 +185,6 @@ def properties(pairs: Iterable[tuple[str, Content]]) -> Html:
     """Names and values below each other; pairs whose value is None or empty are left out."""
     shown = ((name, value) for name, value in pairs if value is not None and value != "")
     return element("dl", *(join((element("dt", name), element("dd", value))) for name, value in shown))
-
-
-def data_image(data: bytes, mime_type: str, *, description: str = "") -> Html:
-    """An image in the page itself, or its type and size if browsers do not show that type."""
-    source = data_url(data, mime_type)
-    if source is None:
-        return paragraph(f"{mime_type}, {len(data):,} bytes", soft=True)
-    return element("img", src=source, alt=description)
 
 
 def data_url(data: bytes, mime_type: str) -> str | None:

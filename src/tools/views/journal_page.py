@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from ...audit.calls_table import is_journal, ordered_calls
-from ...audit.journal_lines import journal_lines
+from ...audit.journal_lines import JournalLine, journal_lines
 from ...audit.record import CallRecord, CallStatus, blobs_of, moment_of
 from ...audit.signatures import Checkpoint
+from ...audit.verdicts import Verdict
 from ...audit.verify_journal import is_as_saved, saved_file
 from ...client.protocol.messages import as_list, as_object
 from ...types.texts import beginning, counted
-from .html import data_url, element, join, meaning_of, properties, verdict_note
+from .html import data_url, element, join, meaning_of, note, properties, verdict_note
 from .run_page import RunStep, Steps, call_step, milliseconds, picture_of, run_page, said, status_counts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from ...audit.journal_lines import JournalLine
     from ...audit.verdicts import Verification
     from .html import BadgeKind, Html
 
@@ -32,45 +32,65 @@ _LARGEST_PICTURE: Final = 512 << 10
 _CALL: Final = b'"kind":"call"'  # within a text the marks would be escaped
 _STATUS: Final = re.compile(rb'"status":"([a-z ]+)"')
 _ALTERED: Final = "Not as it was written, or not where: somebody else put this here."
+_GOES_ON: Final = note("This run goes on: its calls appear here as they are made.")
 _SILENT: Final = frozenset({"sent", "next", "part"})  # lines of which a page has nothing to tell
 
 
-def journal_pages(file: Path, page_file: Path, verification: Verification) -> Iterator[tuple[Path, str]]:
+def journal_pages(
+    file: Path, page_file: Path, verification: Verification, *, is_served: bool = False, goes_on: bool = False
+) -> Iterator[tuple[Path, str]]:
     """The pages, self-contained, each with its file: the given one, then ``NAME-2`` and so on.
 
-    The records are those that were verified; of them one page at a time is in memory.
+    The records are those that were verified; of them one page at a time is in memory. If the journal
+    `goes_on`, nothing is wrong with an end that is missing. The last page of those that are served asks for
+    `news`.
     """
     top = _Top.of_journal(file) if is_journal(file) else _Top.of_table(file)
-    number, page, steps = 1, Steps(), _steps(file, verification)
+    content = [
+        _GOES_ON if goes_on and verification.verdict is Verdict.TRUNCATED else verdict_note(verification)
+    ]
+    content += top.content(verification)
+    if is_served:
+        content.insert(0, element("nav", element("a", "All runs", href="../../"), aria_label="Runs"))
+    number, page, steps = 1, Steps(), _Reading(file, verification, is_served)
     for step in steps:
         if not page.add(step):
-            yield _page(file, page_file, number, top, verification, page, is_last=False)
+            yield _page(file, page_file, number, content, page)
             number, page = number + 1, Steps()
             page.add(step)
-    yield _page(file, page_file, number, top, verification, page, is_last=True)
+    yield _page(file, page_file, number, content, page, cursor=steps.cursor if is_served else "")
+
+
+def news(file: Path, cursor: str, verification: Verification) -> str:
+    """The steps behind a page's, as JSON, with another `cursor`; `ValueError` if the given one is none."""
+    part, number, start = map(int, cursor.split("-"))
+    steps = Steps()
+    last = JournalLine(number, start, b"", part=part)
+    reading = _Reading(file, verification, is_served=True, last=last)
+    for step in reading:
+        steps.add(step)
+    return f'{{"cursor":"{reading.cursor}",{steps.as_json()[1:]}'
 
 
 def _page(
     file: Path,
     page_file: Path,
     number: int,
-    top: _Top,
-    verification: Verification,
+    top: Sequence[Html | None],
     steps: Steps,
     *,
-    is_last: bool,
+    cursor: str | None = None,
 ) -> tuple[Path, str]:
     def name(page: int) -> str:
         return page_file.name if page == 1 else f"{page_file.stem}-{page}{page_file.suffix}"
 
     steps.left_out = 0  # what had no room is on the next page
     ways = [("first", 1), ("before", number - 1)] if number > 1 else []
-    ways += [] if is_last else [("next", number + 1)]
+    ways += [("next", number + 1)] if cursor is None else []
     links = (element("a", text, href=quote(name(page))) for text, page in ways)
     pages = element("nav", f"Page {number}: ", join(links, " "), aria_label="Pages") if ways else None
-    return page_file.with_name(name(number)), run_page(
-        file.name, steps, verdict_note(verification), *top.content(verification), pages
-    )
+    shown = run_page(file.name, steps, *top, pages, cursor=cursor or None)
+    return page_file.with_name(name(number)), shown
 
 
 @dataclass(slots=True)
@@ -136,26 +156,49 @@ def _joined(members: dict[str, Any], names: Sequence[str], separator: str) -> st
     return separator.join(str(members[name]) for name in names if members.get(name))
 
 
-def _steps(file: Path, verification: Verification) -> Iterator[RunStep]:
-    if not is_journal(file):
-        for record in ordered_calls(file):
-            yield _call(record, file, is_altered=verification.is_altered(record))
-        return
-    altered, last = frozenset(verification.altered_lines), ("", 0)
-    for line in journal_lines(file):
+@dataclass(slots=True)
+class _Reading:
+    """The steps of a file, behind one of its lines; where news are told, a line is whole or not there yet."""
+
+    file: Path
+    verification: Verification
+    is_served: bool
+    last: JournalLine | None = None  # that was read
+    _call: tuple[str, int] = ("", 0)  # run and number of the last one
+
+    @property
+    def cursor(self) -> str:
+        """The place behind the last line, for `news`."""
+        last = self.last
+        return "1-0-0" if last is None else f"{last.part}-{last.number}-{last.start + len(last.data)}"
+
+    def __iter__(self) -> Iterator[RunStep]:
+        if not is_journal(self.file):
+            for record in ordered_calls(self.file):
+                yield recorded_step(record, self.file, is_altered=self.verification.is_altered(record))
+            return
+        altered = frozenset(self.verification.altered_lines)
+        for line in journal_lines(self.file, self.last):
+            if self.is_served and line.torn and not line.data.endswith(b"\n"):
+                return
+            self.last = line
+            yield from self._steps_of(line, is_altered=line.number in altered or line.torn)
+
+    def _steps_of(self, line: JournalLine, *, is_altered: bool) -> Iterator[RunStep]:
         entry = _entry(line)
-        kind, is_altered = entry.get("kind"), line.number in altered or line.torn
+        kind = entry.get("kind")
         if kind == "call":
             try:
                 record = CallRecord.from_json(entry)
             except ValueError:
                 yield _line(line)
-                continue
-            run, number = last
+                return
+            run, number = self._call
             if record.run == run and record.call > number + 1:
                 yield _gap(number + 1, record.call - 1)
-            last = record.run, record.call
-            yield _call(record, file, is_altered=is_altered or verification.is_altered(record))
+            self._call = record.run, record.call
+            is_altered = is_altered or self.verification.is_altered(record)
+            yield recorded_step(record, self.file, is_altered=is_altered)
         elif not entry:
             yield _line(line)
         elif is_altered or kind not in _SILENT:
@@ -187,12 +230,13 @@ def _gap(first: int, last: int) -> RunStep:
     )
 
 
-def _call(record: CallRecord, file: Path, *, is_altered: bool) -> RunStep:
+def recorded_step(record: CallRecord, file: Path, *, is_altered: bool = False) -> RunStep:
+    """The step of a call, with its pictures, which were saved beside its file."""
     step = call_step(record)
     if is_altered:
         # What an altered record says of its end is no end of a call.
         step |= RunStep(
-            altered=_ALTERED, status="altered", mood="bad", reason=f"It says: {record.status.value}"
+            altered=_ALTERED, status="changed", mood="bad", reason=f"It says: {record.status.value}"
         )
     if record.files:
         step["pictures"] = [shown for picture in _pictures(record, file) for shown in picture_of(*picture)]
@@ -244,9 +288,10 @@ def _told(kind: str, entry: dict[str, Any]) -> RunStep:
                 "sent": _count(entry.get("calls")),
             }
         case "checkpoint":
-            note = Checkpoint.parse(entry.get("note"))
-            who = "nobody can read" if note is None else note.signer or "a server for time-stamps"
-            return {**step, "name": "Signed", "sent": f"by {who}", "start": _start(note.at if note else None)}
+            signed = Checkpoint.parse(entry.get("note"))
+            who = "nobody can read" if signed is None else signed.signer or "a server for time-stamps"
+            start = _start(signed.at if signed else None)
+            return {**step, "name": "Signed", "sent": f"by {who}", "start": start}
         case _:
             return {**step, "name": kind, "sent": json.dumps(entry, ensure_ascii=False)}
 

@@ -1,129 +1,56 @@
-// The steps of a run: lists, filters and unfolds them. Texts become text nodes only, never HTML.
+// The steps of a run: lists, groups, filters and unfolds them, and adds those that a run still makes.
 "use strict";
+const DRAWN_AT_ONCE = 200;
+const NEWS_EVERY = 1000; // milliseconds
+const TEXTS = ["name", "row", "status", "sent", "came", "structured", "error", "reason", "altered"];
 const data = document.getElementById("steps-data");
-const { steps, tools } = JSON.parse(data.textContent);
+const { steps, tools: named } = JSON.parse(data.textContent);
+Object.assign(tools, named);
 data.remove(); // the text is as large as the steps
 
-const PREVIEW = 240;
-const DRAWN_AT_ONCE = 200;
-const MOST_ROWS = 20;
-const MOST_COLUMNS = 8;
-const MOST_CELLS = 4e6; // of the comparison of lines
+const list = document.getElementById("steps"), end = document.getElementById("end");
+const [search, tool, status, order, shown] = ["search", "tool", "status", "order", "shown"].map((id) => document.getElementById(id));
+let begin, whole; // of the time that the steps took
 
-function element(name, attributes, ...content) {
-  const made = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes))
-    if (value !== undefined && value !== "") made.setAttribute(key, value);
-  made.append(...content.filter((each) => each !== undefined && each !== ""));
-  return made;
+function measure() {
+  begin = steps.reduce((least, step) => Math.min(least, step.start ?? Infinity), Infinity);
+  whole = steps.reduce((most, step) => Math.max(most, (step.start ?? -Infinity) + 1000 * (step.took ?? 0)), 0) - begin;
 }
-
-const seconds = (value) => (value === undefined ? "" : value < 10 ? `${value.toFixed(3)} s` : `${value.toFixed(1)} s`);
-const preview = (text) => (text || "").slice(0, PREVIEW).replace(/\s+/g, " ");
-
-// JSON, indented without reading its numbers: large ones would become others.
-function indented(text) {
-  try {
-    if (!/^\s*[[{]/.test(text)) throw 0;
-    JSON.parse(text);
-  } catch {
-    return text;
-  }
-  let depth = 0;
-  const line = () => "\n" + "  ".repeat(depth);
-  return text.replace(/"(?:[^"\\]|\\.)*"|\s+|[[{]\s*[\]}]|[[\]{},:]/g, (token) => {
-    if (/^\s/.test(token)) return "";
-    if (/^[[{]\s*[\]}]$/.test(token)) return token[0] + token.at(-1);
-    if (token === "{" || token === "[") return depth++, token + line();
-    if (token === "}" || token === "]") return depth--, line() + token;
-    return token === "," ? "," + line() : token === ":" ? ": " : token;
-  });
-}
-
-// The objects of a list, or of the only list in an object: they are shown as a table.
-function recordsIn(text) {
-  if (!text || /\d{16}/.test(text)) return [];
-  try {
-    const value = JSON.parse(text);
-    const lists = Array.isArray(value) ? [value] : Object.values(value ?? {}).filter(Array.isArray);
-    const [list] = lists;
-    const are = lists.length === 1 && list.length > 1 && list.every((each) => each && typeof each === "object" && !Array.isArray(each));
-    return are ? list : [];
-  } catch {
-    return [];
-  }
-}
-
-function table(records) {
-  const columns = [...new Set(records.slice(0, MOST_ROWS).flatMap(Object.keys))].slice(0, MOST_COLUMNS);
-  const shown = (value) => (value === undefined || value === null ? "" : preview(typeof value === "string" ? value : JSON.stringify(value)));
-  const row = (kind, cells, more) => element("tr", {}, ...cells.map((cell) => element(kind, more, cell)));
-  const rows = records.slice(0, MOST_ROWS).map((record) => row("td", columns.map((name) => shown(record[name])), {}));
-  const head = element("thead", {}, row("th", columns, { scope: "col" }));
-  const more = records.length > MOST_ROWS ? `… and ${records.length - MOST_ROWS} more` : undefined;
-  return element("div", { class: "scroll", tabindex: 0 }, element("table", {}, head, element("tbody", {}, ...rows)), more);
-}
-
-// Lines on record and now, side by side: by their longest common sequence, or whole if they are too many.
-function sides(before, now) {
-  const [old, young] = [indented(before), indented(now)].map((text) => (text ? text.split("\n") : []));
-  let start = 0;
-  while (start < old.length && start < young.length && old[start] === young[start]) start++;
-  let end = 0;
-  while (end < old.length - start && end < young.length - start && old.at(-1 - end) === young.at(-1 - end)) end++;
-  const a = old.slice(start, old.length - end), b = young.slice(start, young.length - end);
-  const pairs = [];
-  if (a.length * b.length <= MOST_CELLS) {
-    const wide = b.length + 1, length = new Uint32Array((a.length + 1) * wide);
-    for (let i = a.length - 1; i >= 0; i--)
-      for (let j = b.length - 1; j >= 0; j--)
-        length[i * wide + j] = a[i] === b[j] ? length[(i + 1) * wide + j + 1] + 1 : Math.max(length[(i + 1) * wide + j], length[i * wide + j + 1]);
-    for (let i = 0, j = 0; i < a.length || j < b.length; )
-      if (i < a.length && j < b.length && a[i] === b[j]) pairs.push([a[i++], b[j++]]);
-      else if (j === b.length || (i < a.length && length[(i + 1) * wide + j] >= length[i * wide + j + 1])) pairs.push([a[i++]]);
-      else pairs.push([undefined, b[j++]]);
-  } else for (let i = 0; i < Math.max(a.length, b.length); i++) pairs.push([a[i], b[i]]);
-  const around = (lines) => lines.map((line) => [line, line]);
-  const all = [...around(old.slice(Math.max(0, start - 3), start)), ...pairs, ...around(old.slice(old.length - end, old.length - end + 3))];
-  const cell = (line, other, kind) => element("code", { class: line === undefined || line === other ? "" : kind }, line ?? "");
-  const heads = ["On record", "Now"].map((text) => element("b", {}, text));
-  return element("div", { class: "sides" }, ...heads, ...all.flatMap(([one, other]) => [cell(one, other, "bad"), cell(other, one, "good")]));
-}
-
-function detail(step) {
-  const heading = (text) => element("h3", {}, text);
-  const part = (name, text) => (text ? [heading(name), element("pre", { tabindex: 0 }, indented(text))] : []);
-  const found = recordsIn(step.structured || step.came);
-  const tool = tools[step.tool];
-  const isSaid = step.kind !== "call";
-  return [
-    ...(step.altered ? [element("div", { class: "note bad" }, step.altered)] : []),
-    ...(step.reason ? [element("p", { class: "text" }, step.reason)] : []),
-    ...(step.differences || []).flatMap(([name, old, now]) => [heading(name), sides(old, now)]),
-    ...(step.error ? [element("div", { class: "note bad" }, step.error)] : []),
-    ...(isSaid && step.sent ? [element("div", { class: "said-text", tabindex: 0 }, step.sent)] : part("Arguments", step.sent)),
-    ...(step.pictures || []).map(([source, description]) => element("img", { src: source, alt: description })),
-    ...(found.length ? [table(found)] : []),
-    ...part(isSaid ? "Settings" : step.error ? "The server's answer" : "Result", step.came),
-    ...part("Structured result", step.structured),
-    ...(step.facts ? [element("dl", {}, ...step.facts.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]))] : []),
-    ...(tool ? [element("details", {}, element("summary", {}, `The tool: ${tool.kind}`), element("p", { class: "text" }, tool.description), ...part("Parameter schema", tool.schema), ...part("Output schema", tool.output))] : []),
-  ];
-}
-
-const begin = Math.min(...steps.map((step) => step.start ?? Infinity));
-const whole = Math.max(0, ...steps.map((step) => (step.start ?? -Infinity) + (step.took ?? 0))) - begin;
 
 function track(step) {
   if (step.start === undefined || !(whole > 0)) return element("span", {});
   const left = Math.min((100 * (step.start - begin)) / whole, 99);
   const mark = element("i", {});
   mark.style.marginLeft = `${left}%`;
-  mark.style.width = `${Math.min((100 * (step.took ?? 0)) / whole, 100 - left)}%`;
+  mark.style.width = `${Math.min((100_000 * (step.took ?? 0)) / whole, 100 - left)}%`;
   return element("span", { class: "track", title: `${Math.round(left)} % into the run` }, mark);
 }
 
-function row(step) {
+// Steps of several prompts stand under theirs: those with its row, behind it.
+const members = new Map(); // by the index of a prompt
+const heads = new Map(); // by row, the index of the latest prompt
+const headOf = new Map(); // by the index of a step, that of its prompt
+function group(index) {
+  const step = steps[index], row = step.row ?? "";
+  if (step.kind === "prompt") {
+    members.set(index, []);
+    heads.set(row, index);
+  } else if (heads.has(row) && !["start", "end", "checkpoint", "line"].includes(step.kind)) {
+    members.get(heads.get(row)).push(index);
+    headOf.set(index, heads.get(row));
+  } else if (step.kind === "start") heads.clear();
+}
+
+const plural = (count, word) => `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
+function sumUp(index) {
+  const calls = members.get(index).filter((each) => steps[each].kind === "call");
+  const failed = calls.filter(isBad).length;
+  const answer = steps[members.get(index).findLast((each) => steps[each].kind === "answer")];
+  return `${plural(calls.length, "call")}${failed ? `, ${failed} failed` : ""}${answer ? ` · ${preview(answer.sent)}` : ""}`;
+}
+
+function row(index) {
+  const step = steps[index], isHead = isGrouped() && members.has(index);
   const summary = element(
     "summary",
     {},
@@ -131,47 +58,116 @@ function row(step) {
     element("b", {}, step.icon ? `${step.icon} ` : "", step.name || ""),
     element("span", {}, step.status ? element("span", { class: `badge ${step.mood || ""}` }, step.status) : ""),
     element("span", {}, preview(step.sent)),
-    element("span", {}, preview(step.error || step.came || step.structured)),
+    element("span", {}, isHead ? sumUp(index) : preview(step.error || step.came || step.structured)),
     element("span", { class: "soft" }, seconds(step.took)),
     track(step),
   );
-  const made = element("details", { class: ["step", step.kind, step.kind === "call" ? "" : "said", step.mood, step.altered && "altered"].filter(Boolean).join(" ") }, summary);
+  const made = element("details", { class: ["step", step.kind, step.kind === "call" || isHead ? "" : "said", step.mood, step.altered && "altered"].filter(Boolean).join(" ") }, summary);
   made.addEventListener("toggle", () => {
-    if (made.open && made.children.length === 1) made.append(...detail(step));
+    if (!made.open || made.children.length > 1) return;
+    made.append(...detail(step));
+    if (isHead) made.append(element("div", { class: "members" }, ...members.get(index).map((each) => row(each))));
   });
   return made;
 }
-
-const list = document.getElementById("steps"), end = document.getElementById("end");
-const [search, tool, status, order, shown] = ["search", "tool", "status", "order", "shown"].map((id) => document.getElementById(id));
-const fill = (select, values) => select.append(...[...new Set(values)].filter(Boolean).sort().map((value) => element("option", { value }, value)));
-fill(tool, steps.map((step) => step.kind === "call" && step.name));
-fill(status, steps.map((step) => step.status));
 
 // Rows are made when they are scrolled to: ten thousand at once would take seconds, and hundreds of megabytes.
 const rows = [];
 let fitting = [], drawn = 0;
 function more() {
   const next = fitting.slice(drawn, drawn + DRAWN_AT_ONCE);
-  list.append(...next.map((index) => (rows[index] ??= row(steps[index]))));
+  list.append(...next.map((index) => (rows[index] ??= row(index))));
   drawn += next.length;
 }
 
-const TEXTS = ["name", "row", "status", "sent", "came", "structured", "error", "reason", "altered"];
-const isBad = (index) => Number(steps[index].mood === "bad" || Boolean(steps[index].altered));
+const isBad = (index) => steps[index].mood === "bad" || Boolean(steps[index].altered);
+const isFiltered = () => Boolean(tool.value || status.value || search.value || order.checked);
+const isGrouped = () => members.size > 1 && !isFiltered();
+function test() {
+  const wanted = new RegExp(search.value.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"), "iu"), grouped = isGrouped();
+  return (index) => {
+    const step = steps[index];
+    if (tool.value && step.name !== tool.value) return false;
+    if (status.value && step.status !== status.value) return false;
+    if (search.value && !TEXTS.some((name) => step[name] && wanted.test(step[name]))) return false;
+    return !(grouped && headOf.has(index));
+  };
+}
+
+function count() {
+  const found = isFiltered() && !order.checked ? fitting.length : steps.length, all = plural(steps.length, "step");
+  shown.textContent = found === steps.length ? all : `${found.toLocaleString("en")} of ${all}`;
+}
+
+let wasGrouped;
 function filter() {
-  const wanted = new RegExp(search.value.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"), "iu");
-  const fits = (step) =>
-    (!tool.value || step.name === tool.value) &&
-    (!status.value || step.status === status.value) &&
-    (!search.value || TEXTS.some((name) => step[name] && wanted.test(step[name])));
-  fitting = [...steps.keys()].filter((index) => fits(steps[index]));
+  if (wasGrouped !== isGrouped()) rows.length = 0; // a prompt's row has its steps, or has not
+  wasGrouped = isGrouped();
+  fitting = [...steps.keys()].filter(test());
   if (order.checked) fitting.sort((one, other) => isBad(other) - isBad(one) || one - other);
   drawn = 0;
   list.replaceChildren();
   more();
-  const all = `${steps.length.toLocaleString("en")} step${steps.length === 1 ? "" : "s"}`;
-  shown.textContent = fitting.length === steps.length ? all : `${fitting.length.toLocaleString("en")} of ${all}`;
+  count();
+}
+
+const known = new Set(); // what can be chosen
+function offer(step) {
+  for (const [select, value] of [[tool, step.kind === "call" && step.name], [status, step.status]]) {
+    if (!value || known.has(select.id + value)) continue;
+    known.add(select.id + value);
+    const behind = [...select.options].slice(1).find((option) => option.value > value);
+    select.add(element("option", { value }, value), behind ?? null);
+  }
+}
+
+function take(step) {
+  const index = steps.push(step) - 1;
+  group(index);
+  offer(step);
+  if (wasGrouped !== isGrouped()) return filter();
+  if (headOf.has(index) && wasGrouped) {
+    const head = headOf.get(index), made = rows[head];
+    if (made) made.querySelector("summary > :nth-child(5)").textContent = sumUp(head);
+    made?.querySelector(".members")?.append(row(index));
+  } else if (test()(index)) {
+    fitting.push(index);
+    if (drawn === fitting.length - 1) more();
+  }
+  count();
+}
+
+// What stands above the steps is said anew when the run has ended.
+async function lookAgain() {
+  const text = await (await fetch(location.href)).text();
+  const made = new DOMParser().parseFromString(text, "text/html").getElementById("top");
+  document.getElementById("top").replaceWith(document.adoptNode(made));
+}
+
+async function news(cursor) {
+  let next = cursor;
+  if (!document.hidden)
+    try {
+      const answer = await fetch(`news?after=${cursor}`);
+      if (!answer.ok) throw new Error((await answer.json()).error);
+      const told = await answer.json();
+      if (told.cursor !== cursor) {
+        next = told.cursor;
+        // The numbers of tools are those of this answer.
+        for (const [number, each] of Object.entries(told.tools)) tools[`${next}-${number}`] = each;
+        for (const step of told.steps) if (step.tool) step.tool = `${next}-${step.tool}`;
+        const before = whole;
+        steps.length || measure();
+        told.steps.forEach(take);
+        measure();
+        if (before > 0 && whole > 2 * before) filter(); // the marks of time are half as long
+        if (told.steps.some((step) => ["end", "checkpoint"].includes(step.kind))) await lookAgain();
+      }
+      document.body.classList.remove("lost");
+    } catch {
+      document.body.classList.add("lost"); // the command has ended, and what is shown is as it was
+    }
+  setTimeout(news, NEWS_EVERY, next);
 }
 
 let soon;
@@ -183,17 +179,24 @@ for (const each of [tool, status, order]) each.addEventListener("change", filter
 new IntersectionObserver((seen) => seen.some((each) => each.isIntersecting) && more(), { rootMargin: "2000px" }).observe(end);
 // Arrows go from step to step; Enter unfolds, as the browser does it.
 list.addEventListener("keydown", (event) => {
-  const way = { ArrowDown: "nextElementSibling", ArrowUp: "previousElementSibling" }[event.key];
+  const way = { ArrowDown: 1, ArrowUp: -1 }[event.key];
   if (!way || event.target.tagName !== "SUMMARY") return;
-  const next = event.target.parentElement[way];
+  const all = [...list.querySelectorAll(".step > summary")].filter((each) => each.checkVisibility());
+  const next = all[all.indexOf(event.target) + way];
   if (!next) return;
   event.preventDefault();
-  next.firstElementChild.focus();
+  next.focus();
 });
 document.addEventListener("keydown", (event) => {
   if (event.key !== "/" || /INPUT|SELECT|TEXTAREA/.test(event.target.tagName)) return;
   event.preventDefault();
   search.focus();
 });
+measure();
+steps.forEach((step, index) => {
+  group(index);
+  offer(step);
+});
 filter();
 if (steps.length === 1) rows[0].open = true;
+if (list.dataset.cursor) news(list.dataset.cursor);

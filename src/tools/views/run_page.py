@@ -86,17 +86,25 @@ class Steps:
         self._sizes[is_bad] += len(text)
         return True
 
-    def data(self) -> Html:
-        """The steps and their tools, as data that the script reads."""
+    def as_json(self) -> str:
+        """The steps and their tools, as the script reads them."""
         tools = {number: shown for text, number in self._tools.items() if (shown := _tool(text))}
         text = f'{{"tools":{json.dumps(tools, ensure_ascii=False)},"steps":[{",".join(self._texts)}]}}'
+        return without_surrogates(text)
+
+    def data(self) -> Html:
         # Nothing in a text may end the element: https://html.spec.whatwg.org/#restrictions-for-contents-of-script-elements
-        safe = without_surrogates(text).replace("<", "\\u003c")
+        safe = self.as_json().replace("<", "\\u003c")
         return Html(f'<script type="application/json" id="steps-data">{safe}</script>')
 
 
-def run_page(title: str, steps: Steps, *top: Content, more: str | None = None) -> str:
-    """Writes the page; `top` stands above the steps, `more` says where those are that have no room."""
+def run_page(
+    title: str, steps: Steps, *top: Content, more: str | None = None, cursor: str | None = None
+) -> str:
+    """Writes the page; `top` stands above the steps, `more` says where those are that have no room.
+
+    `cursor` is for a page that is served: what it asks its server for news with.
+    """
     choices = (("tool", "Tool"), ("status", "Status"))
     left_out = f"… and {steps.left_out:,} more{f', {more}' if more else ''}" if steps.left_out else None
     return page(
@@ -104,7 +112,7 @@ def run_page(title: str, steps: Steps, *top: Content, more: str | None = None) -
         element(
             "main",
             heading(1, title),
-            *top,
+            element("div", *top, id="top"),
             element(
                 "div",
                 element("input", type="search", id="search", placeholder="Search  /", aria_label="Search"),
@@ -116,13 +124,14 @@ def run_page(title: str, steps: Steps, *top: Content, more: str | None = None) -
                 element("span", id="shown", class_="soft", role="status"),
                 class_="bar",
             ),
-            element("div", id="steps"),
+            element("div", id="steps", data_cursor=cursor),
             element("div", id="end"),
             element("noscript", "This viewer runs no scripts: open the page in a browser to see the steps."),
             paragraph(left_out, soft=True) if left_out else None,
         ),
         steps.data(),
-        script="run_page.js",
+        scripts=("steps.js", "run_page.js"),
+        is_served=cursor is not None,
     )
 
 

@@ -58,6 +58,14 @@ class Page:
         return [event for event in self.events if event["kind"] == kind]
 
 
+@pytest.fixture(autouse=True)
+def chats(tmp_path, monkeypatch):
+    """The folder in which this user's chats are kept."""
+    for variable in ("XDG_DATA_HOME", "LOCALAPPDATA"):
+        monkeypatch.setenv(variable, str(tmp_path / "own"))
+    return tmp_path / "own" / "knime-mcp" / "chats"
+
+
 @pytest.fixture
 def chat(host, model_of):
     """The page of a chat on a scripted model, and what was handed on."""

@@ -44,7 +44,7 @@ def test_the_page_shows_every_kind_of_event():
 
 def test_the_page_calls_what_the_service_has():
     called = set(re.findall(r'knime\.call\("(\w+)"', SCRIPTS["chat.js"]))
-    assert called == {"start", "poll", "ask", "stop", "undo", "decide", "prompts", "ask_prompt"}
+    assert called == {"start", "poll", "ask", "stop", "undo", "start_over", "decide", "prompts", "ask_prompt"}
     assert all(f"    def {name}(self" in CHAT["chat_service"] for name in called)
 
 

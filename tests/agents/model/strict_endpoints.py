@@ -75,7 +75,7 @@ def gemini_alone(tools: list[Any]) -> str:
 
 
 def gemini_silent(tools: list[Any]) -> str:
-    return "Request contains an invalid argument." if gemini(tools) else ""
+    return "API 调用参数有误，请检查文档。" if gemini(tools) else ""
 
 
 def openai(tools: list[Any]) -> str:

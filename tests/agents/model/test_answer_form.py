@@ -202,6 +202,14 @@ def test_content_of_odd_types_becomes_text(subtests):
             {"prompt_tokens": 12.0, "completion_tokens": 1, "prompt_tokens_details": "none"},
             TokenUsage(input=12, output=1, turns=1),
         ),
+        (
+            {"prompt_tokens": 12, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": 900}},
+            TokenUsage(input=912, output=1, turns=1),
+        ),
+        (
+            {"prompt_tokens": 912, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": 900}},
+            TokenUsage(input=912, output=1, turns=1),
+        ),
     ],
 )
 def test_usage_counts_only_where_both_are_numbers(usage, counted):

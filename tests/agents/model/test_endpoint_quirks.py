@@ -113,6 +113,7 @@ def test_a_usage_that_is_no_object():
 def test_content_as_a_list_of_parts():
     parts = [
         {"type": "thinking", "thinking": [{"type": "text", "text": "hmm"}]},
+        {"type": "reasoning", "text": "hmm"},
         {"type": "text", "text": "Hello "},
         {"type": "text", "text": "you"},
     ]
@@ -128,6 +129,13 @@ def test_content_as_a_list_of_parts():
         ("[THINK]so[/THINK]Hello", "Hello"),
         ("<think>so</think>Hello <think>again</think>you", "Hello you"),
         ("<THINKING>so</THINKING>Hello", "Hello"),
+        ("<think>so</think>\n<answer>\nHello\n</answer>", "Hello"),
+        ("<think>so</think><response>Hello", "Hello"),
+        ("<answer>Hello</answer>", "<answer>Hello</answer>"),
+        ("<think>so</think><|begin_of_box|>Hello<|end_of_box|>", "Hello"),
+        ("<|START_THINKING|>so<|END_THINKING|><|START_RESPONSE|>Hello<|END_RESPONSE|>", "Hello"),
+        ("<|inner_prefix|>so<|inner_suffix|>Hello", "Hello"),
+        ('<details type="reasoning" done="true">\nso\n</details>\nHello', "Hello"),
         (f"{HARMONY}analysis<|message|>so<|end|>{HARMONY}final<|message|>Hello<|return|>", "Hello"),
         (f"{HARMONY}analysis<|message|>so{HARMONY}final <|constrain|>json<|message|>Hello", "Hello"),
         ("<|channel|>analysis<|message|>so<|end|><|channel|>final<|message|>Hello", "Hello"),
@@ -178,6 +186,29 @@ def test_a_call_that_the_service_could_not_read_is_asked_for_again_in_its_words(
     assert play(broken, says("ok"))[0].text == "ok"
     outcome, *_ = play_script([broken] * 3)
     assert reason in str(outcome.error)
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"choices": [{"index": 0, "finish_reason": "PROHIBITED_CONTENT"}]},
+        {"choices": [{"index": 0, "finish_reason": "PROHIBITED_CONTENT", "message": None}]},
+        {"choices": [], "prompt_feedback": {"block_reason": "PROHIBITED_CONTENT"}},
+        {
+            "choices": [
+                {
+                    "message": {"content": ""},
+                    "finish_reason": "stop",
+                    "native_finish_reason": "PROHIBITED_CONTENT",
+                }
+            ]
+        },
+    ],
+)
+def test_why_there_is_no_answer_is_said_wherever_it_stands(document):
+    outcome, *_ = play_script([Turn(body=json.dumps(document).encode())])
+    assert outcome.ending is Ending.REFUSED
+    assert "PROHIBITED_CONTENT" in outcome.text
 
 
 @pytest.mark.parametrize("id_", ["a", "", "same"])

@@ -98,6 +98,21 @@ ENDPOINTS = [
         done=Construct.NULL_BESIDE_CALLS,
     ),
     Endpoint(
+        name="Zhipu",
+        seen="`content: null` beside calls",
+        refuses=lambda body: None in beside(body),
+        words="messages 参数非法。请检查文档。",
+        done=Construct.NULL_BESIDE_CALLS,
+    ),
+    Endpoint(
+        name="templates of local servers",
+        seen="`content: null` beside calls",
+        refuses=lambda body: None in beside(body),
+        words='Jinja template error: can only concatenate str (not "NoneType") to str',
+        status=500,
+        done=Construct.NULL_BESIDE_CALLS,
+    ),
+    Endpoint(
         name="llama-cpp-python",
         seen="`content: null` beside calls",
         refuses=lambda body: None in beside(body),
@@ -194,6 +209,22 @@ ENDPOINTS = [
         options={"stream": True},
     ),
     Endpoint(
+        name="Mistral",
+        seen="`stream_options`",
+        refuses=lambda body: "stream_options" in body,
+        words='{"loc": ["body", "stream_options"], "msg": "Extra inputs are not permitted"}',
+        status=422,
+        done=Construct.STREAM,
+        options={"stream": True},
+    ),
+    Endpoint(
+        name="OpenAI, Groq",
+        seen="more tools than it takes",
+        refuses=lambda body: len(body["tools"]) > 1,
+        words="Invalid 'tools': array too long. Expected an array with maximum length 1.",
+        done="the model searches for tools",
+    ),
+    Endpoint(
         name="Claude behind OpenAI's form",
         seen="an image that is too large",
         refuses=lambda body: any(size > 300_000 for size in images(body)),
@@ -217,6 +248,14 @@ ENDPOINTS = [
         refuses=lambda body: bool(images(body)),
         words="image input is not supported - hint: you may need to provide the mmproj",
         status=500,
+        done=Construct.IMAGES,
+        asks=SHOWS,
+    ),
+    Endpoint(
+        name="DeepSeek",
+        seen="images, of a model without eyes",
+        refuses=lambda body: bool(images(body)),
+        words="messages[3]: unknown variant `image_url`, expected `text` at line 1 column 200",
         done=Construct.IMAGES,
         asks=SHOWS,
     ),
@@ -307,6 +346,19 @@ ENDPOINTS = [
 ]
 
 
+class Searched(Functions):
+    """As a toolbox that has its tools searched offers fewer."""
+
+    offered = None
+
+    def definitions(self):
+        return super().definitions()[: self.offered]
+
+    def offer_at_most(self, count):
+        self.offered, before = count, self.offered
+        return self.offered != before
+
+
 def problem_with(endpoint):
     def answer(request):
         if endpoint.refuses(request.body):
@@ -314,7 +366,7 @@ def problem_with(endpoint):
         return says("ok") if results(request.body) else endpoint.asks
 
     shown = [picture(100), picture(300_000)]
-    tools = Functions(look=lambda *_: "a desk", show=lambda *_: shown)
+    tools = Searched(look=lambda *_: "a desk", show=lambda *_: shown)
     asked = len(endpoint.asks.tool_calls) or 1
     outcome, server, *_ = play(
         [answer] * 16, tools, endpoint.messages, to_the_end=False, model=endpoint.model, **endpoint.options
@@ -376,6 +428,13 @@ SOON = pytest.approx(20, abs=5)
         ({}, {"error": "Model is currently loading", "estimated_time": 20.0}, 20.0),
         ({}, [{"error": {"details": [{"retryDelay": "20s"}]}}], 20.0),
         ({}, {"error": {"message": "Please retry after 20 seconds."}}, 20.0),
+        ({}, {"error": {"message": "Please try again in 1 minute and 20 seconds"}}, 80.0),
+        ({}, {"detail": "Request was throttled. Expected available in 20 seconds."}, 20.0),
+        ({}, {"error": {"retryAfter": 20}}, 20.0),
+        ({}, {"error": {"retryAfterMs": 20000}}, 20.0),
+        ({}, {"error": {"resets_in_seconds": 20}}, 20.0),
+        ({"x-retry-after": "20"}, {}, 20.0),
+        ({"ratelimit": '"default";r=0;t=20'}, {}, 20.0),
         ({}, {"error": {"message": "Please wait 1 minute before the next request"}}, 60.0),
         ({}, {"error": {"message": "Too many tokens, please wait before trying again."}}, None),
         ({}, "Limit reached", None),

@@ -72,7 +72,6 @@ def test_a_workflow_and_two_servers_with_one_name():
     for tool, name, shown in zip(tools, names, shown_names(tools), strict=True):
         assert toolset.by_name[name].tool is tool
         assert toolset.shown_name(name) == shown
-        assert toolset.bound_name(shown) == name
 
 
 def test_a_new_definition_keeps_the_name():
@@ -108,7 +107,6 @@ def test_a_wrong_name_suggests_the_right_ones():
     assert toolset.similar("get_forecast<|channel|>commentary")[0] == "get_forecast"
     assert toolset.similar("xyz") == ()
     assert toolset.shown_name("nothing") == "nothing"
-    assert toolset.bound_name("gone") == "gone"
 
 
 def test_real_tools_win_the_names_of_built_in_ones():

@@ -6,11 +6,8 @@ import logging
 import pytest
 
 from knime_mcp.agents import langchain_tools
-from knime_mcp.agents.toolbox.tool_executor import ToolOptions
-from knime_mcp.agents.toolbox.tool_scan import SuspiciousTools
 from knime_mcp.agents.toolbox.toolset import Toolset
 from knime_mcp.tools import MCPClient
-from knime_mcp.types.errors import SettingInvalid
 from knime_mcp.types.tool import MCPTool
 from tests.support import scripted_server as scripted
 
@@ -46,15 +43,10 @@ def test_a_tool_that_cannot_be_shown_is_left_out(part):
     assert "'add' hold hidden characters" in " ".join(toolset.notes)
 
 
-def test_a_setting_says_what_becomes_of_suspicious_tools():
-    both = [tool(ORDER), tool(name="other")]
-    assert [len(Toolset(both).bound), len(Toolset(both, suspicious=SuspiciousTools.LEAVE_OUT).bound)] == [
-        2,
-        1,
-    ]
-    assert "'add': It gives orders to the model" in Toolset(both).notes[0]
-    with pytest.raises(SettingInvalid, match="'add': It gives orders"):
-        Toolset(both, suspicious=SuspiciousTools.FAIL)
+def test_suspicious_tools_are_named():
+    toolset = Toolset([tool(ORDER), tool(name="other")])
+    assert len(toolset.bound) == 2
+    assert "'add': It gives orders to the model" in toolset.notes[0]
     assert Toolset([tool()]).notes == ()
 
 
@@ -64,6 +56,3 @@ def test_langchain_tools_are_scanned(caplog):
         with caplog.at_level(logging.WARNING), langchain_tools(MCPClient(server.url)) as tools:
             assert tools[0].description == ORDER
         assert "Descriptions by servers hold suspicious texts: 'add'" in caplog.text
-        options = ToolOptions(suspicious_tools=SuspiciousTools.LEAVE_OUT)
-        with langchain_tools(MCPClient(server.url), options=options) as tools:
-            assert tools == []

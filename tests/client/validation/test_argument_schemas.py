@@ -58,10 +58,11 @@ def test_names_that_are_only_required_are_what_the_schema_says_of_others():
         "y": {"integer"},
     }
     patterns = {"patternProperties": {"^t_": {"type": "string"}, "^n_": {"type": "number"}}}
-    found = parameters_in({**patterns, "required": ["n_1", "t_1"]}, ["t_2", "other"])
+    found = parameters_in({**patterns, "required": ["n_1", "t_1"]}, ["t_2", "t_3", "other"])
     assert {name: set(parameter.kinds) for name, parameter in found.items()} == {
         "n_1": {"number"},
         "t_1": {"string"},
         "t_2": {"string"},
+        "t_3": {"string"},
     }
-    assert found["t_1"] is found["t_2"]  # alike parameters are one object: a server may name many
+    assert found["t_2"] is found["t_3"]  # alike parameters are one object: a server may name many

@@ -6,6 +6,8 @@ from knime_mcp.audit.calls_table import read_calls, write_calls
 from knime_mcp.audit.journal_reading import read_journal
 from knime_mcp.audit.verify import verify_file
 
+IN_TURN = {"connection_options": "concurrency = 1"}
+
 pytestmark = pytest.mark.quick
 
 
@@ -19,7 +21,7 @@ def test_the_head_is_handed_on_and_fits_the_journal(server, tools_of, call, rows
         {"a": [1, 2, None, 4], "b": [0] * 4},
         tool_name="add",
         flow_variables={"kept": 1},
-        concurrency=4,
+        connection_options="concurrency = 4",
     )
     assert len(rows_of(result)) == 4
     head = result.flow_variables["mcp_audit_head"]
@@ -45,11 +47,11 @@ def test_no_calls_have_no_head(server, tools_of, call, journal_files):
 
 def test_a_resumed_run_goes_on_from_the_interrupted_one(server, tools_of, call, rows_of, journal_files):
     tools = tools_of(server.url("/one"))
-    failed = call(tools, {"a": [1, None, 3]}, tool_name="add", on_error="fail", concurrency=1)
+    failed = call(tools, {"a": [1, None, 3]}, tool_name="add", on_error="fail", **IN_TURN)
     assert not failed.ok
     assert verify_file(journal_files()[-1]).consistent
     earlier = read_journal(journal_files()[-1])
-    resumed = call(tools, {"a": [1, 2, 3]}, tool_name="add", resume=True, concurrency=1)
+    resumed = call(tools, {"a": [1, 2, 3]}, tool_name="add", resume=True, **IN_TURN)
     rows_of(resumed)
     records = read_journal(journal_files()[-1]).records
     assert records[0].previous_hash == earlier.head

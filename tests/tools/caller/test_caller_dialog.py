@@ -30,8 +30,11 @@ def test_settings_that_cannot_work_fail_in_configure(subtests, call, message):
         ({"tool_name": "add", "server_url": "https://host/mcp?api_key=12345678"}, "api_key"),
         ({"tool_name": "add", "server_url": "http://h/mcp", "arguments_json": "{"}, "not JSON"),
         ({"tool_name": "add", "server_url": "http://h/mcp", "arguments_json": "[1]"}, "an array"),
-        ({"tool_name": "add", "server_url": "http://h/mcp", "extra_headers": "nonsense"}, "Line 1"),
-        ({"tool_name": "add", "server_url": "http://h/mcp", "expand_structured": "a: banana"}, "banana"),
+        ({"tool_name": "add", "server_url": "http://h/mcp", "connection_options": "nonsense"}, "Line 1"),
+        (
+            {"tool_name": "add", "server_url": "http://h/mcp", "connection_options": "concurrency = 0"},
+            "a number from 1 to 64",
+        ),
         ({"server_url": "http://h/mcp", "tool_per_row_column": "x"}, "no table of tools"),
     ]:
         with subtests.test(settings=settings, said=said):
@@ -98,14 +101,11 @@ def test_the_dialog_opens_with_nothing_connected_and_changes_no_default(host):
     assert (model["tool_per_row_column"], model["arguments_column"]) == ("<none>", "<none>")
 
 
-def test_at_most_five_settings_are_visible(host):
-    assert shown(host.dialog("mcp_tool_caller")) == [
-        "server_url",
-        "credentials",
-        "tool",
-        "tool_name",
-        "arguments",
-    ]
+def test_at_most_four_settings_are_visible(host):
+    first = ["server_url", "tool", "tool_name", "arguments"]
+    assert shown(host.dialog("mcp_tool_caller")) == first
+    there = shown(host.dialog("mcp_tool_caller", credentials={"crm": ("me", "")}))
+    assert there == ["server_url", "credentials", *first[1:]]
 
 
 @pytest.mark.requirement("T54", "T55")

@@ -95,7 +95,7 @@ def test_without_a_tools_table_the_node_stands_alone(server, call, rows_of):
         server_url=server.url("/one"),
         tool_name="add",
         arguments={"a": "1"},
-        pinned_digest=digest,
+        connection_options=f"digest = {digest}",
         pinning="fail",
     )
     assert rows_of(pinned)[0]["Status"] == "ok"
@@ -139,60 +139,6 @@ def test_a_row_id_or_a_shown_name_names_a_tool(server, host, call, rows_of):
     tool = MCPTool("shown", "", {"type": "object"}, server.url("/one"), "who")
     assert rows_of(call(portable(host, tool, row_ids=["my row"]), tool_name="my row"))[0]["Result"] == "one"
     assert rows_of(call(portable(host, tool, row_ids=["my row"]), tool_name="shown"))[0]["Result"] == "one"
-
-
-def test_structured_values_become_columns(server, tools_of, call, rows_of):
-    result = call(
-        tools_of(server.url("/one")),
-        {"city": ["Konstanz", "Köln"], "temperature": [1, 2]},
-        tool_name="weather",
-        expand_structured="city, temperature: number, sunny: boolean; days: integer, tags: json, nothing",
-    )
-    rows = rows_of(result)
-    assert plain(result.outputs[0].column_names) == [
-        "city",
-        "temperature",
-        *COLUMNS,
-        "city (result)",
-        "temperature (result)",
-        "sunny",
-        "days",
-        "tags",
-        "nothing",
-    ]
-    row = rows[1]
-    assert (row["city"], row["city (result)"], row["temperature (result)"]) == ("Köln", "Köln", 20.5)
-    assert (row["sunny"], row["days"], row["tags"], row["nothing"]) == (True, 1, '["a","Köln"]', None)
-    wrong = call(
-        tools_of(server.url("/one")),
-        tool_name="weather",
-        arguments={"city": "x"},
-        expand_structured="city: number",
-    )
-    assert rows_of(wrong)[0]["city"] is None
-    assert "did not fit" in wrong.warnings[-1]
-
-
-@pytest.mark.parametrize(
-    ("tool", "arguments", "expand", "warned"),
-    [
-        (
-            "weather",
-            {"city": "x"},
-            "city, weather.city, Tags: json",
-            "No structured result has 'weather.city', 'Tags'; there are 'city', 'days', 'sunny', 'tags',"
-            " 'temperature'.",
-        ),
-        ("called", {}, "city", "No structured result has 'city'; all there is stands in 'Result'."),
-    ],
-)
-def test_structured_values_that_no_result_has_are_warned_of(
-    server, tools_of, call, rows_of, tool, arguments, expand, warned
-):
-    tools = tools_of(server.url("/one"))
-    result = call(tools, tool_name=tool, arguments=arguments, expand_structured=expand)
-    assert rows_of(result)[0]["Status"] == "ok"
-    assert result.warnings == [warned]
 
 
 def test_a_tool_that_fails_and_one_that_is_gone(server, host, tools_of, call, rows_of):
@@ -268,17 +214,23 @@ def test_a_file_that_cannot_be_saved_is_the_error_of_its_row(server, tools_of, c
 
 @pytest.mark.requirement("T60")
 def test_a_dead_server_gives_error_rows_or_fails(call, rows_of, host):
+    soon = {"connection_options": "connect_timeout = 2"}
     tool = MCPTool("add", "", {"type": "object"}, "http://127.0.0.1:9/mcp", "add")
-    result = call(portable(host, tool), {"x": [1, 2, 3]}, tool_name="add", connect_timeout=2.0)
+    result = call(portable(host, tool), {"x": [1, 2, 3]}, tool_name="add", **soon)
     rows = rows_of(result)
     assert [row["Status"] for row in rows] == ["failed"] * 3
     assert "127.0.0.1:9" in rows[0]["Error"]
     assert len(result.warnings) == 1
     assert result.warnings[0].startswith(f"3 of 3 calls failed; first: row Row0, {rows[0]['Error']}")
-    own = call(server_url="http://127.0.0.1:9/mcp", tool_name="add", connect_timeout=2.0)
+    own = call(server_url="http://127.0.0.1:9/mcp", tool_name="add", **soon)
     (row,) = rows_of(own)
     assert (row["Status"], row["Tool name"], row["Server"]) == ("failed", "add", "http://127.0.0.1:9/mcp")
-    failing = call(server_url="http://127.0.0.1:9/mcp", tool_name="add", connect_timeout=2.0, on_error="fail")
+    failing = call(
+        server_url="http://127.0.0.1:9/mcp",
+        tool_name="add",
+        **soon,
+        on_error="fail",
+    )
     assert not failing.ok
     assert "127.0.0.1:9" in failing.failure["message"]
 
@@ -311,10 +263,9 @@ def test_an_empty_parameter_table_gives_an_empty_table(server, tools_of, call, r
         tools_of(server.url("/one")),
         {"a": pa.array([], pa.int64()), "when": pa.array([], pa.date32()), "s": pa.array([], pa.string())},
         tool_name="add",
-        expand_structured="result: integer",
     )
     assert rows_of(result) == []
-    assert plain(result.outputs[0].column_names) == ["a", "when", "s", *COLUMNS, "result"]
+    assert plain(result.outputs[0].column_names) == ["a", "when", "s", *COLUMNS]
 
 
 @pytest.mark.long
@@ -323,7 +274,7 @@ def test_thousands_of_rows_keep_their_order(server, tools_of, call, rows_of):
         tools_of(server.url("/two")),
         {"a": list(range(3_000)), "b": [0] * 3_000},
         tool_name="add",
-        concurrency=8,
+        connection_options="concurrency = 8",
     )
     rows = rows_of(result)
     assert [int(row["Result"]) for row in rows] == list(range(3_000))

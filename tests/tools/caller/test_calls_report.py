@@ -1,7 +1,5 @@
 """Results on their way out: pieces of equal size that are never too large, values that fit their columns."""
 
-import json
-
 import pyarrow as pa
 import pytest
 
@@ -29,8 +27,8 @@ def outcome(row=None, *, tool=None, **record):
 def written():
     """Writes outcomes; gives the rows of each piece and the last piece."""
 
-    def write(outcomes, *, expand="", **options):
-        layout = plan_results((), form=ColumnForm.PORTABLE, images=False, expand=expand)
+    def write(outcomes, **options):
+        layout = plan_results((), form=ColumnForm.PORTABLE, images=False)
         sizes, last = [], []
 
         def sink(piece):
@@ -41,19 +39,19 @@ def written():
         for each in outcomes:
             writer.add(each)
         writer.close()
-        return sizes, last[0], writer.unfit
+        return sizes, last[0]
 
     return write
 
 
 def test_large_results_make_pieces_of_few_rows_but_equal_size(written):
-    sizes, _, _ = written([outcome(result=LARGE)] * 10 + [outcome(result="small")] * 7)
+    sizes, _ = written([outcome(result=LARGE)] * 10 + [outcome(result="small")] * 7)
     assert sizes == [4, 4, 4, 4, 1]
 
 
 def test_a_large_tool_counts_in_every_row(written):
     tool = MCPTool("t", "", {"description": LARGE}, "http://127.0.0.1:9/mcp", "t")
-    sizes, last, _ = written([outcome(tool=tool, tool_name="t")] * 6)
+    sizes, last = written([outcome(tool=tool, tool_name="t")] * 6)
     assert sizes == [4, 2]
     assert len(last.column("Tool (JSON)")[0].as_py()) > 20 * MIB
 
@@ -78,21 +76,3 @@ def test_a_parameter_table_of_large_cells_is_read_in_small_pieces():
     assert rows_per_piece(table) == 63
     wide = pa.table({"<RowID>": [f"Row{i}" for i in range(8)], "text": [LARGE] * 8})
     assert rows_per_piece(wide) == 3
-
-
-@pytest.mark.parametrize(
-    ("value", "fitted"),
-    [(10**400, None), (2**70, 2.0**70), (-(2**63), -(2.0**63)), (True, None), ("1", None)],
-)
-def test_numbers_of_any_size_in_a_column_of_numbers(written, value, fitted):
-    _, last, unfit = written([outcome(structured_result=json.dumps({"n": value}))], expand="n: number")
-    assert last.column("n").to_pylist() == [fitted]
-    assert unfit == (fitted is None)
-
-
-def test_a_property_may_be_called_like_one_of_our_columns_or_like_the_row_ids(written):
-    found = outcome(structured_result='{"<RowID>": "x", "Status": 5}')
-    _, last, _ = written([found], expand="<RowID>, Status: integer")
-    assert last.column("<RowID>").to_pylist() == ["Row0"]
-    assert last.column("<RowID> (result)").to_pylist() == ["x"]
-    assert last.column("Status (result)").to_pylist() == [5]

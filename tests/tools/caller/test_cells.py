@@ -12,6 +12,8 @@ import pytest
 from tests.support.real_knime import register_value_factory
 from tests.support.scripted_server import ScriptedServer, modern, rpc, tool
 
+IN_TURN = {"connection_options": "concurrency = 1"}
+
 TIME = "org.knime.core.data.v2.time."
 CELLS = "org.knime.core.data.v2.value.cell.DictEncodedDataCellValueFactory"
 LISTS = "org.knime.core.data.v2.value.ListValueFactory"
@@ -41,7 +43,14 @@ def echoed(call):
         echo = tool("echo", inputSchema={"type": "object", "properties": takes})
         script = modern(tools__list=rpc({"tools": [echo]}), tools__call=rpc({"content": []}))
         with ScriptedServer(script) as server:
-            result = call(None, rows, server_url=server.url, tool_name="echo", concurrency=1, **settings)
+            result = call(
+                None,
+                rows,
+                server_url=server.url,
+                tool_name="echo",
+                **IN_TURN,
+                **settings,
+            )
             sent = [request.params.get("arguments", {}) for request in server.named("tools/call")]
         return said(result), sent
 

@@ -5,6 +5,8 @@ import pytest
 from knime_mcp.audit.journal import held
 from knime_mcp.tools import MCPClient
 
+IN_TURN = {"connection_options": "concurrency = 1"}
+
 
 def added(rows_of, call, tools):
     """How often the server was asked to add, by what it says itself."""
@@ -22,7 +24,7 @@ def test_failing_names_the_journal_and_resuming_calls_only_the_rest(
     tools = tools_of(server.url("/one"))
     before = added(rows_of, call, tools)
     rows = {"a": [1, 2, None, 4, 5, 6], "b": [0] * 6}
-    failed = call(tools, rows, tool_name="add", on_error="fail", concurrency=1)
+    failed = call(tools, rows, tool_name="add", on_error="fail", **IN_TURN)
     assert not failed.ok
     message = failed.failure["message"]
     assert "Row2" in message
@@ -92,7 +94,7 @@ def test_a_call_that_was_under_way_is_named_once(server, tools_of, call, rows_of
 def test_a_resumed_run_that_ends_at_once_loses_nothing_of_the_run_before(server, tools_of, call, rows_of):
     tools = tools_of(server.url("/one"))
     before = added(rows_of, call, tools)
-    ending = {"tool_name": "add", "on_error": "fail", "concurrency": 1}
+    ending = {"tool_name": "add", "on_error": "fail"} | IN_TURN
     assert not call(tools, {"a": [1, 2, 3, None], "b": [0] * 4}, **ending).ok
     assert not call(tools, {"a": [None, 2, 3, None], "b": [0] * 4}, **ending, resume=True).ok
     results = rows_of(call(tools, {"a": [1, 2, 3, 4], "b": [0] * 4}, tool_name="add", resume=True))
@@ -102,7 +104,7 @@ def test_a_resumed_run_that_ends_at_once_loses_nothing_of_the_run_before(server,
 
 def test_a_row_that_changed_is_called_again(server, tools_of, call, rows_of):
     tools = tools_of(server.url("/one"))
-    failed = call(tools, {"a": [1, 2, None]}, tool_name="add", on_error="fail", concurrency=1)
+    failed = call(tools, {"a": [1, 2, None]}, tool_name="add", on_error="fail", **IN_TURN)
     assert not failed.ok
     results = rows_of(call(tools, {"a": [1, 20, 3]}, tool_name="add", resume=True))
     assert [row["Result"] for row in results] == ["2", "21", "4"]
@@ -111,7 +113,7 @@ def test_a_row_that_changed_is_called_again(server, tools_of, call, rows_of):
 def test_without_resume_everything_is_called_again(server, tools_of, call, rows_of):
     tools = tools_of(server.url("/one"))
     before = added(rows_of, call, tools)
-    call(tools, {"a": [1, 2, None]}, tool_name="add", on_error="fail", concurrency=1)
+    call(tools, {"a": [1, 2, None]}, tool_name="add", on_error="fail", **IN_TURN)
     rows_of(call(tools, {"a": [1, 2, 3]}, tool_name="add"))
     assert added(rows_of, call, tools) - before == 5
 
@@ -119,7 +121,7 @@ def test_without_resume_everything_is_called_again(server, tools_of, call, rows_
 def test_images_survive_resuming(server, tools_of, call, rows_of):
     tools = tools_of(server.url("/one"))
     rows = {"which": ["pixel", "fail"]}
-    failed = call(tools, rows, tool_per_row_column="which", on_error="fail", concurrency=1)
+    failed = call(tools, rows, tool_per_row_column="which", on_error="fail", **IN_TURN)
     assert not failed.ok
     results = rows_of(call(tools, rows, tool_per_row_column="which", resume=True))
     assert results[0]["Files"].endswith(".png")
@@ -137,7 +139,7 @@ def test_a_journal_that_somebody_changed_is_not_resumed(server, tools_of, call, 
     tools = tools_of(server.url("/one"))
     before = added(rows_of, call, tools)
     rows = {"a": [1, 2, 3, None], "b": [0] * 4}
-    assert not call(tools, rows, tool_name="add", on_error="fail", concurrency=1).ok
+    assert not call(tools, rows, tool_name="add", on_error="fail", **IN_TURN).ok
     file = journal_files()[-1]
     lines = file.read_text("utf-8").splitlines(keepends=True)
     changed = {
@@ -165,7 +167,7 @@ def test_two_executions_do_not_go_on_with_one_run_at_once(server, tools_of, call
     tools = tools_of(server.url("/one"))
     before = added(rows_of, call, tools)
     rows = {"a": [1, 2, None, 4], "b": [0] * 4}
-    assert not call(tools, rows, tool_name="add", on_error="fail", concurrency=1).ok
+    assert not call(tools, rows, tool_name="add", on_error="fail", **IN_TURN).ok
     interrupted = max((tmp_path / "workflow" / "data" / "mcp-audit").glob("*.jsonl"))
     with held(interrupted):  # as an execution does that goes on with it
         second = call(tools, rows, tool_name="add", resume=True)
@@ -181,7 +183,7 @@ def test_equal_nodes_of_a_workflow_do_not_go_on_with_each_others_runs(server, to
     before = added(rows_of, call, tools)
     rows = {"a": [1, 2, None, 4], "b": [0] * 4}
     for number in ("7", "8", "4:7"):  # each adds 1 and 2
-        assert not call(tools, rows, tool_name="add", on_error="fail", concurrency=1, number=number).ok
+        assert not call(tools, rows, tool_name="add", on_error="fail", **IN_TURN, number=number).ok
     assert added(rows_of, call, tools) - before == 6
     rows["a"] = [1, 2, 3, 4]
     for number in ("8", "4:7", "7"):  # each adds 3 and 4

@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+IN_TURN = {"connection_options": "concurrency = 1"}
+
 
 def test_lone_surrogates_become_replacement_characters(shapes, call, rows_of):
     (row,) = rows_of(call(server_url=shapes.url("/modern/json/surrogates"), tool_name="talk"))
@@ -47,7 +49,12 @@ def test_a_huge_image_that_is_none_is_a_file_without_a_picture(shapes, call, row
 
 
 def test_too_large_a_result_is_a_row(server, tools_of, call, rows_of):
-    result = call(tools_of(server.url("/two")), {"megabytes": [1, 70, 2]}, tool_name="big", concurrency=1)
+    result = call(
+        tools_of(server.url("/two")),
+        {"megabytes": [1, 70, 2]},
+        tool_name="big",
+        **IN_TURN,
+    )
     rows = rows_of(result)
     assert [row["Status"] for row in rows] == ["ok", "outcome unknown", "ok"]
     assert len(rows[2]["Result"]) == 2 * 1024 * 1024

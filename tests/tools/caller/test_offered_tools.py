@@ -33,7 +33,7 @@ def choices(dialog):
     """What the dropdown of tools offers."""
     text = json.dumps(dialog["schema"]) + json.dumps(dialog["ui_schema"])
     found = dict.fromkeys(re.findall(r'"(?:const|id)": "([^"]*)"', text))
-    return [name for name in found if " @ " in name or name in {"who", "add", "called", "crm_who", "gone"}]
+    return [name for name in found if " @ " in name or name in {"who", "add", "called", "gone"}]
 
 
 def concatenated(host, *tables):
@@ -60,12 +60,12 @@ def test_tools_of_one_name_are_choices_that_can_be_called(host, server, provided
 
 
 def test_a_flow_variable_connection_is_enough(server, provided, call, rows_of, message):
-    _, variables = provided(server.url("/one"), prefix="crm_")
-    result = call(None, tool="crm_who", flow_variables=variables)
+    _, variables = provided(server.url("/one"))
+    result = call(None, tool="who", flow_variables=variables)
     (row,) = rows_of(result)
-    assert (row["Result"], row["Tool name"], row["Server"]) == ("one", "crm_who", server.url("/one"))
+    assert (row["Result"], row["Tool name"], row["Server"]) == ("one", "who", server.url("/one"))
     assert row["Digest"].startswith("sha256:")
-    assert "URL" in message(call(None, tool="crm_who", execute=False))
+    assert "URL" in message(call(None, tool="who", execute=False))
 
 
 def test_what_a_reset_provider_offered_stays_a_choice(host):
@@ -117,8 +117,8 @@ def test_the_parameters_of_the_chosen_tool_are_choices(host, provided, call, row
 
 
 def test_a_tool_whose_provider_was_reset_says_what_to_execute(call, message):
-    text = message(call(None, tool="crm_who", execute=False))
-    assert "The tool 'crm_who' is not known now" in text
+    text = message(call(None, tool="who", execute=False))
+    assert "The tool 'who' is not known now" in text
     assert "Execute the MCP Tool Provider" in text
 
 

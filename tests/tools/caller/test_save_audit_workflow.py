@@ -15,7 +15,7 @@ def test_a_folder_gets_a_workflow_per_run(server, call, tmp_path):
         server_url=server.url("/one"),
         tool_name="add",
         save_audit_workflow_to="audits",
-        concurrency=1,  # the order is that in which calls finish
+        connection_options="concurrency = 1",  # the order is that in which calls finish
     )
     assert result.ok, result.failure
     assert result.warnings == []

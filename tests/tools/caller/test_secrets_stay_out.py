@@ -165,9 +165,9 @@ def test_an_argument_that_the_user_names_is_left_nowhere(server, call, tmp_path)
 KINDS = {name: canary(name) for name in ("password", *ARGUMENTS)}
 WAYS = {
     "bearer": {},
-    "basic": {"send_credentials_as": "basic"},
-    "header": {"send_credentials_as": "header", "header_name": "X-Key"},
-    "template": {"extra_headers": "X-More: {credential.password}"},
+    "basic": {"connection_options": "send_credentials_as = basic"},
+    "header": {"connection_options": "header_name = X-Key"},
+    "template": {"connection_options": "header = X-More: {credential.password}"},
     "url": {},
 }
 

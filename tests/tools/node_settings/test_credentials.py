@@ -1,9 +1,14 @@
 import base64
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from hypothesis import assume, given
 
 from knime_mcp.tools.node_settings.connection import (
+    OF_CALLS,
+    OF_SERVER,
+    ConnectionSettings,
     Credential,
     check_one_origin,
     chosen,
@@ -12,6 +17,7 @@ from knime_mcp.tools.node_settings.connection import (
     fill,
     find_credential,
     header_lines,
+    options_text,
     refuse_commands,
     route_from_settings,
     sent_in_clear,
@@ -20,6 +26,7 @@ from knime_mcp.tools.node_settings.shared_parameters import credential_choices
 from knime_mcp.types.errors import SettingInvalid
 from knime_mcp.types.routing import ServerRoute
 from tests.support.scripted_server import ScriptedServer, modern
+from tests.types import strategies
 
 pytestmark = pytest.mark.quick
 
@@ -212,45 +219,45 @@ def test_a_ports_token_goes_to_one_origin_only():
         check_one_origin(["https://a/x", "https://b/x"])
 
 
-def node(**settings):
-    defaults = {
-        "server_url": URL,
-        "credentials": "<none>",
-        "send_credentials_as": "bearer",
-        "header_name": "X-API-Key",
-        "issuer": " ",
-        "scope": "",
-        "extra_headers": "",
-        "transport": "auto",
-    }
-    return SimpleNamespace(**{**defaults, **settings})
+def route(text="", *, url=URL, name="<none>"):
+    options = ConnectionSettings.parse(text, names=(*OF_SERVER, "digest", *OF_CALLS))
+    return route_from_settings(SimpleNamespace(server_url=url, credentials=name), options)
 
 
 def test_settings_become_a_route_that_says_only_what_differs():
-    assert route_from_settings(node()).uri == URL
-    assert route_from_settings(node(send_credentials_as="header")).uri == URL
-    full = route_from_settings(
-        node(
-            credentials="prod", send_credentials_as="header", transport="sse", extra_headers="X-A: 1\n\nX-B:2"
-        )
-    )
-    assert full == ServerRoute(
+    assert route().uri == URL
+    assert route("header_name = X-Key").uri == URL
+    lines = "header_name = X-Key\ntransport=sse\n\n header = X-A: 1=1\nheader =X-B:2\ndigest = sha256:1"
+    assert route(lines, name="prod") == ServerRoute(
         URL,
         credential="prod",
         send_credentials_as="header",
-        header_name="X-API-Key",
+        header_name="X-Key",
         transport="sse",
-        headers=(("X-A", "1"), ("X-B", "2")),
+        headers=(("X-A", "1=1"), ("X-B", "2")),
+        digest="sha256:1",
     )
 
 
-def test_oauth_settings_count_only_where_they_are_sent():
-    issuer = "https://login.host/realm"
-    assert route_from_settings(node(credentials="prod", issuer=issuer, scope="a")).issuer is None
-    route = route_from_settings(
-        node(credentials="prod", send_credentials_as="client_credentials", issuer=issuer, scope="a b")
+def test_an_issuer_gets_the_credential_and_a_server_without_one_gets_none():
+    text = "issuer = https://login.host/realm\nscope = a b"
+    found = route(text, name="prod")
+    assert (found.send_credentials_as, found.issuer, found.scope) == (
+        "client_credentials",
+        "https://login.host/realm",
+        "a b",
     )
-    assert (route.issuer, route.scope) == (issuer, "a b")
+    assert route(text).issuer is None
+
+
+@given(strategies.routes)
+def test_the_lines_of_a_route_are_read_back(whole):
+    assume(whole.send_credentials_as != "bearer" or not (whole.header_name or whole.issuer))
+    if whole.credential is None:
+        ways = {"send_credentials_as": "bearer", "header_name": None, "issuer": None, "scope": None}
+        whole = replace(whole, **ways)
+    found = route(options_text(whole), url=whole.url, name=whole.credential or "")
+    assert found == replace(whole, tool=None)
 
 
 @pytest.mark.parametrize(
@@ -277,8 +284,8 @@ def test_a_client_secret_goes_nowhere_without_all_that_it_needs(credential, issu
 
 
 def test_what_the_urls_fragment_says_wins():
-    route = route_from_settings(node(server_url=URL + "#credential=prod&transport=sse", credentials="dev"))
-    assert (route.credential, route.transport) == ("prod", "sse")
+    found = route("transport = http", url=URL + "#credential=prod&transport=sse", name="dev")
+    assert (found.credential, found.transport) == ("prod", "sse")
 
 
 def test_a_header_line_without_colon_is_named_by_number_only():

@@ -18,11 +18,16 @@ def world():
         yield opened
 
 
-def execute(host, world, **settings):
-    ways = {"server_url": world.url, "credentials": "robot", "send_credentials_as": "client_credentials"}
+def execute(host, world, password=SECRET, **options):
     return host.run(
-        "mcp_tool_provider", [None, None], ways | settings, credentials={"robot": ("robot", SECRET)}
+        "mcp_tool_provider", [None, None], ways(world, **options), credentials={"robot": ("robot", password)}
     )
+
+
+def ways(world, **options):
+    lines = {"send_credentials_as": "client_credentials"} | options
+    text = "\n".join(f"{name} = {value}" for name, value in lines.items())
+    return {"server_url": world.url, "credentials": "robot", "connection_options": text}
 
 
 def test_the_provider_gets_a_token_and_lists(host, world, caplog):
@@ -53,10 +58,8 @@ def test_no_issuer_is_an_error_that_says_so(host, world):
 def test_a_private_key_signs_and_goes_nowhere(host, world, lines):
     world.auth.metadata["token_endpoint_auth_methods_supported"] = ["private_key_jwt"]
     key = pem(rsa.generate_private_key(65537, 2048))
-    ways = {"server_url": world.url, "credentials": "robot", "send_credentials_as": "client_credentials"}
     password = key if lines == "as they are" else " ".join(key.splitlines())
-    settings = ways | {"issuer": world.auth.issuer}
-    result = host.run("mcp_tool_provider", [None, None], settings, credentials={"robot": ("robot", password)})
+    result = execute(host, world, password, issuer=world.auth.issuer)
     assert result.ok, result.failure
     (token,) = world.auth.http.at("/token")
     assert jwt.get_unverified_header(token.fields["client_assertion"])["alg"] == "RS256"

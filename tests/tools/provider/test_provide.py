@@ -29,7 +29,7 @@ def open_client(asked, trace):
 
 def test_a_provision_holds_tools_server_and_steps(serve):
     server = serve([tool("a"), tool("b")], instructions="Use a.")
-    provision = provide([request(server.url, prefix="p_")], open_client, name_filter=NameFilter(exclude="b"))
+    provision = provide([request(server.url, prefix="p_")], open_client, name_filter=NameFilter("!b"))
     (outcome,) = provision.outcomes
     assert [(each.shown_name, each.tool.tool_name) for each in provision.tools] == [("p_a", "a")]
     assert (outcome.offered, outcome.phase, outcome.error) == (2, None, None)

@@ -12,26 +12,14 @@ NODE = "mcp_tool_provider"
 KEYS = {
     "server_url": "",
     "credentials": "<none>",
-    "send_credentials_as": "bearer",
-    "header_name": "X-API-Key",
-    "issuer": "",
-    "scope": "",
-    "extra_headers": "",
-    "transport": "auto",
+    "connection_options": "",
     "include": "",
-    "exclude": "",
-    "prefix": "",
     "on_failure": "fail",
     "column_form": "auto",
     "for_agents": "read_only",
-    "asks_back": False,
     "save_components_to": "",
-    "connect_timeout": 10.0,
-    "idle_timeout": 60.0,
-    "total_timeout": 300.0,
     "server_url_column": "",
     "credentials_column": "<none>",
-    "prefix_column": "<none>",
 }
 
 
@@ -58,7 +46,7 @@ def test_parameter_keys_and_defaults_are_those_of_saved_workflows(host):
     assert {key: "" if value is None else value for key, value in found.items()} == KEYS
 
 
-def test_at_most_five_settings_are_shown(host):
+def test_at_most_four_settings_are_shown(host):
     alone = shown(host.dialog(NODE, [None, None]))
     assert alone == ["server_url", "credentials", "include"]
     table = host.table(pa.table({"URL": ["x"], "n": [1]})).schema
@@ -81,14 +69,14 @@ def test_a_dialog_does_not_change_a_fresh_node(host):
 def test_only_text_columns_are_offered(host):
     table = host.table(pa.table({"URL": ["x"], "n": [1], "other": ["y"]})).schema
     dialog = host.dialog(NODE, [table, None])
-    for key in ("server_url_column", "credentials_column", "prefix_column"):
+    for key in ("server_url_column", "credentials_column"):
         control = next(c for c in controls(dialog["ui_schema"]) if c["scope"].endswith(f"/{key}"))
         offered = [value["id"] for value in control["options"]["possibleValues"] if value["id"] != "<none>"]
         assert offered == ["URL", "other"]
 
 
 def test_what_was_saved_is_loaded_again(host):
-    saved = {"model": KEYS | {"server_url": "https://host/mcp", "prefix": "p_", "on_failure": "warn"}}
+    saved = {"model": KEYS | {"server_url": "https://host/mcp", "include": "p_*", "on_failure": "warn"}}
     loaded = host.load_parameters(NODE, saved, "0.1.0")
     assert settings(loaded)["on_failure"] == "warn"
-    assert settings(loaded)["prefix"] == "p_"
+    assert settings(loaded)["include"] == "p_*"

@@ -3,6 +3,7 @@
 import json
 import math
 import threading
+from urllib.parse import urlsplit
 
 import pyarrow as pa
 import pytest
@@ -83,10 +84,10 @@ def test_the_cell_holds_the_tool_pinned_to_what_was_seen(host, serve):
     from knime_mcp.types.columns import read_tools
 
     server = serve([SEARCH])
-    result = list_tools(host, server.url, prefix="crm_", column_form="portable")
+    result = list_tools(host, server.url, column_form="portable")
     (row,) = rows(result)
     (read,) = read_tools(host.table(pa.table({"Tool (JSON)": [row["Tool (JSON)"]]})))
-    assert (read.name, read.tool_name) == ("crm_search", "search")
+    assert (read.name, read.tool_name) == ("search", "search")
     assert read.parameter_schema == SEARCH["inputSchema"]
     assert read.digest == row["Digest"]
     assert read.route.url == server.url
@@ -139,8 +140,12 @@ def test_a_url_that_cannot_work_fails_in_configure_with_the_fix(host, url, words
 def test_other_settings_that_cannot_work_fail_in_configure(host):
     url = {"server_url": "https://host/mcp"}
     for settings, words in [
-        ({"extra_headers": "no colon"}, "Line 1"),
-        ({"extra_headers": "Authorization: canary-7f3a"}, "credential"),
+        ({"connection_options": "\nno name"}, "Line 2"),
+        ({"connection_options": "header = Authorization: canary-7f3a"}, "credential"),
+        ({"connection_options": "transport = fast"}, "auto, http, sse"),
+        ({"connection_options": "idle_timeout = nan"}, "a number from 0.1 to 86400"),
+        ({"connection_options": "scope = a\nscope = b"}, "Line 2"),
+        ({"connection_options": "concurrency = 4"}, "Line 1"),
         ({"credentials": "prod"}, "Available: dev"),
     ]:
         result = host.run(NODE, [None, None], url | settings, credentials={"dev": ("a", "b")}, execute=False)
@@ -185,12 +190,12 @@ def test_unusual_names_are_kept_and_repeated_ones_numbered(host, serve):
     assert "more than once" in result.warnings[-1]
 
 
-def test_filters_choose_tools_and_a_prefix_names_them(host, serve):
+def test_filters_choose_tools(host, serve):
     server = serve([tool("get_a"), tool("get_b"), tool("delete_b")])
-    result = list_tools(host, server.url, include="get_*", exclude="*_b, nothing*", prefix="x.")
+    result = list_tools(host, server.url, include="get_*, !*_b, !nothing*")
     rows(result)
-    assert result.outputs[0].row_ids == ["x.get_a"]
-    assert "No tool matches 'nothing*'" in result.warnings[-1]
+    assert result.outputs[0].row_ids == ["get_a"]
+    assert "No tool matches '!nothing*'" in result.warnings[-1]
     result = list_tools(host, server.url, include="put_*")
     assert rows(result) == []
     assert "include none of them" in result.warnings[-1]
@@ -201,12 +206,13 @@ def test_the_flow_variable_lets_a_dialog_offer_the_tools(host, serve):
     from knime_mcp.tools.calling_hints import decode_choices
 
     server = serve([SEARCH])
-    result = list_tools(host, server.url, prefix="crm_", flow={"mcp_tools: crm": ["of another node"]})
+    name = f"mcp_tools: {urlsplit(server.url).netloc}"
+    result = list_tools(host, server.url, flow={name: ["of another node"]})
     rows(result)
-    entries = result.flow_variables["mcp_tools: crm (2)"]
-    (choice,) = decode_choices({"mcp_tools: crm": entries})
-    assert (choice.name, choice.server, choice.type) == ("crm_search", server.url, "mcp")
-    assert choice.label == "crm_search(query: string)"
+    entries = result.flow_variables[f"{name} (2)"]
+    (choice,) = decode_choices({name: entries})
+    assert (choice.name, choice.server, choice.type) == ("search", server.url, "mcp")
+    assert choice.label == "search(query: string)"
     assert choice.description == "Finds things."
 
 
@@ -238,7 +244,7 @@ def test_the_node_is_told_to_stop_while_a_server_is_silent(host, serve):
 def test_tools_that_ask_back_are_listed_if_wanted(host, serve, asks_back):
     """Servers offer them only to clients that say that they can be asked."""
     server = serve([tool("a")])
-    assert len(rows(list_tools(host, server.url, asks_back=asks_back))) == 1
+    assert len(rows(list_tools(host, server.url, connection_options="asks_back = true" * asks_back))) == 1
     said = b"".join(request.body for request in server.requests)
     assert (b'"elicitation"' in said, b'"sampling"' in said) == (asks_back, asks_back)
 
@@ -271,8 +277,11 @@ def test_no_secret_gets_out(host, serve, on_failure, caplog):
     secret = "canary-quokka-secret"
     ways = {
         "bearer": ({}, {"Authorization": f"Bearer {secret}"}),
-        "header": ({"send_credentials_as": "header", "header_name": "X-Key"}, {"X-Key": secret}),
-        "extra": ({"extra_headers": "X-Extra: k={credential.password}"}, {"X-Extra": f"k={secret}"}),
+        "header": ({"connection_options": "header_name = X-Key"}, {"X-Key": secret}),
+        "extra": (
+            {"connection_options": "header = X-Extra: k={credential.password}"},
+            {"X-Extra": f"k={secret}"},
+        ),
     }
     for settings, wanted in ways.values():
         for wants in (wanted, {"X-Never": "sent"}):

@@ -24,7 +24,7 @@ def test_a_failure_says_phase_cause_and_next_step(host, serve):
 @pytest.mark.parametrize(("status", "phase"), [(403, "auth"), (404, "http"), (429, "http"), (500, "http")])
 def test_refusals_are_rows_when_the_node_goes_on(host, serve, status, phase):
     server = serve([], status=status)
-    result = list_tools(host, server.url, on_failure="warn", total_timeout=5.0)
+    result = list_tools(host, server.url, on_failure="warn", connection_options="total_timeout = 5")
     assert rows(result) == []
     (row,) = rows(result, 1)
     assert (row["Status"], row["Phase"], row["Tools"]) == ("failed", phase, 0)
@@ -38,20 +38,19 @@ def test_refusals_are_rows_when_the_node_goes_on(host, serve, status, phase):
 def test_servers_from_a_table(host, serve):
     one, two = serve([tool("search"), tool("a")]), serve([tool("search"), tool("b")])
     secret = serve([tool("c")], wants={"Authorization": "Bearer t0ken-canary"})
-    table = servers_table(
-        one.url, two.url, secret.url, Credential=[None, "", "prod"], Prefix=[None, "two_", ""]
-    )
+    table = servers_table(one.url, two.url, secret.url, Credential=[None, "", "prod"])
     result = list_tools(
         host,
         servers=table,
         server_url_column="URL",
         credentials_column="Credential",
-        prefix_column="Prefix",
         credentials="dev",
         credentials_in={"prod": ("u", "t0ken-canary"), "dev": ("u", "other-canary")},
     )
     tools = rows(result)
-    assert [row["Tool name"] for row in tools] == ["search", "a", "two_search", "two_b", "c"]
+    first, second = (server.url.split("/")[2] for server in (one, two))
+    names = [f"search @ {first}", "a", f"search @ {second}", "b", "c"]
+    assert [row["Tool name"] for row in tools] == names
     assert [row["Server"] for row in tools] == [one.url] * 2 + [two.url] * 2 + [secret.url]
     assert [row["Tools"] for row in rows(result, 1)] == [2, 2, 1]
     assert result.outputs[1].row_ids == ["Row0", "Row1", "Row2"]
@@ -125,7 +124,7 @@ def test_a_column_that_is_not_there_or_cannot_be_guessed_fails_in_configure(host
     for settings, words in [
         ({}, "No column with server URLs"),
         ({"server_url_column": "gone"}, "no column 'gone'"),
-        ({"server_url_column": "x", "prefix_column": "gone"}, "no column 'gone'"),
+        ({"server_url_column": "x", "credentials_column": "gone"}, "no column 'gone'"),
     ]:
         result = host.run(NODE, [table, None], settings, execute=False)
         assert not result.ok

@@ -84,21 +84,21 @@ def test_all_names_are_different_and_none_is_empty(servers):
 
 
 @pytest.mark.parametrize(
-    ("include", "exclude", "kept"),
+    ("patterns", "kept"),
     [
-        ("", "", ["get_issue", "search", "delete.all"]),
-        ("get_*", "", ["get_issue"]),
-        ("SEARCH, delete*", "", ["search", "delete.all"]),
-        ("", "*all", ["get_issue", "search"]),
-        ("*", "get_issue\nsearch", ["delete.all"]),
-        ("s?arch", "", ["search"]),
-        ("delete?all", "", ["delete.all"]),
-        ("e", "", []),
-        (" , ;\n", "", ["get_issue", "search", "delete.all"]),
+        ("", ["get_issue", "search", "delete.all"]),
+        ("get_*", ["get_issue"]),
+        ("SEARCH, delete*", ["search", "delete.all"]),
+        ("!*all", ["get_issue", "search"]),
+        ("*, !get_issue\n!search", ["delete.all"]),
+        ("s?arch", ["search"]),
+        ("delete?all", ["delete.all"]),
+        ("e", []),
+        (" , ;\n", ["get_issue", "search", "delete.all"]),
     ],
 )
-def test_patterns_choose_tools_by_name(include, exclude, kept):
-    chosen = NameFilter(include, exclude)
+def test_patterns_choose_tools_by_name(patterns, kept):
+    chosen = NameFilter(patterns)
     assert [name for name in ["get_issue", "search", "delete.all"] if chosen.keeps(name)] == kept
 
 
@@ -108,7 +108,7 @@ def test_patterns_are_no_regular_expressions():
 
 
 def test_patterns_that_match_nothing_are_found():
-    assert NameFilter("get_*, serch", "drop_*").useless(["get_a", "search"]) == ["serch", "drop_*"]
+    assert NameFilter("get_*, serch, !drop_*").useless(["get_a", "search"]) == ["serch", "!drop_*"]
 
 
 def test_a_pattern_of_many_stars_is_quick():

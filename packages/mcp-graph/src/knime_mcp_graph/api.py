@@ -15,7 +15,7 @@ from knime_mcp.web.tracing import provider_from_environment
 from .document_loading import CheckedDocument, check_document, load_document
 from .executor import GraphExecutor, RunResult
 from .expressions.engine import DEFAULT_SECONDS
-from .graph_model import GraphDocument, exits
+from .graph_model import GraphDocument
 from .run_control import Controller, Hooks, RunStatus
 from .server_calls import GraphSessions
 
@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from knime_mcp.audit.secrets import SecretMarker
     from knime_mcp.runs.engine import Run
 
-    from .graph_model import Dialect, GraphTool, Node, ServerMetadata
+    from .graph_model import Dialect, GraphTool, ServerMetadata
     from .graph_spans import GraphSpans
+    from .nodes import Node
     from .run_state import NodeRecord
     from .server_calls import CallTool
 
@@ -55,8 +56,8 @@ class Graph:
     def edges(self) -> Iterator[tuple[str, str, str]]:
         """Yields from, to and label of each edge."""
         for node in self.tool.nodes:
-            for label, target in exits(node):
-                yield node.id, target, label
+            for way in node.ways:
+                yield way.source, way.target, way.label
 
 
 class GraphRun:

@@ -17,27 +17,16 @@ from .expressions import check_jsonata, unset_variables
 from .expressions.javascript import to_string
 from .expressions.json_logic import ARRAY_LOOPS, OPERATORS, is_jsonata, wrong_var
 from .expressions.jsonata import FUNCTIONS
-from .graph_model import (
-    Dialect,
-    EntryNode,
-    ExitNode,
-    Expression,
-    ForEachNode,
-    McpNode,
-    ParallelNode,
-    SwitchNode,
-    ToolNode,
-    TransformNode,
-    exits,
-    reachable,
-)
+from .graph_model import Expression, Rule, reachable
+from .nodes import EntryNode, ExitNode, SwitchNode, ToolNode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from knime_mcp.yaml_text import Findings, Path, Position
+    from knime_mcp.yaml_text import Findings, Path
 
-    from .graph_model import Node, Template
+    from .graph_model import Part
+    from .nodes import Node
 
     LookUp = Callable[[str, Path], None]
     """Gets an expression and its place."""
@@ -69,23 +58,20 @@ class PlacedTool:
 class GraphChecks:
     """Checks the graphs of one document; `servers` and `tools` are the names that nodes may call."""
 
-    def __init__(
-        self, findings: Findings, dialect: Dialect, servers: Collection[str], tools: Collection[str]
-    ) -> None:
-        self._findings = findings
-        self._dialect = dialect
-        self._servers = servers
-        self._tools = tools
+    def __init__(self, findings: Findings, servers: Collection[str], tools: Collection[str]) -> None:
+        self.findings = findings
+        self.servers = servers
+        self.tools = tools
 
     def check(self, tool: PlacedTool) -> None:
         """Checks one tool. Only the ids of invalid nodes are used."""
         entry, exit_ = (self._only_one(tool, kind) for kind in ("entry", "exit"))
         self._duplicates(tool)
-        known = {placed.id for placed in tool.nodes if placed.id is not None}
-        for placed in tool.nodes:
-            if placed.node is not None:
-                self._references(tool, placed, placed.node, known)
-                self._calls(tool, placed, placed.node)
+        self._known = {placed.id for placed in tool.nodes if placed.id is not None}
+        for node in (placed.node for placed in tool.nodes if placed.node is not None):
+            for way in node.ways:
+                self.target(tool.name, node, way.target, way.key, way.called)
+            node.check(self, tool.name)
         if any(placed.node is None for placed in tool.nodes):
             return  # An invalid node may have the missing edge.
         graph = _edges(tool)
@@ -93,17 +79,17 @@ class GraphChecks:
             self._ways(tool, graph, entry, exit_)
         ends = {placed.id for placed in tool.nodes if isinstance(placed.node, EntryNode | ExitNode)}
         for placed in tool.nodes:
-            if isinstance(placed.node, ParallelNode | ForEachNode):
+            if placed.node is not None and placed.node.inner_starts:
                 self._branches(placed, placed.node, graph, ends)
 
     def _only_one(self, tool: PlacedTool, kind: str) -> str | None:
         nodes = [placed for placed in tool.nodes if as_mapping(placed.raw).get("type") == kind]
         ids = ["?" if placed.id is None else placed.id for placed in nodes]
         if not nodes:
-            self._findings.error(f'Tool "{tool.name}" has no {kind} node', tool.path)
+            self.findings.error(f'Tool "{tool.name}" has no {kind} node', tool.path)
         elif len(nodes) > 1:
             message = f'Tool "{tool.name}" has multiple {kind} nodes: {", ".join(ids)}'
-            self._findings.error(message, nodes[1].path, "Keep one of them")
+            self.findings.error(message, nodes[1].path, "Keep one of them")
         return ids[0] if len(nodes) == 1 else None
 
     def _duplicates(self, tool: PlacedTool) -> None:
@@ -115,24 +101,24 @@ class GraphChecks:
             last[placed.id] = placed
             if first is None:
                 continue
-            line = self._findings.source.at(first.path).line
+            line = self.findings.source.at(first.path).line
             path = (*placed.path, "id")
             if not isinstance(first.node, EntryNode | ExitNode):
                 message = f'the id "{placed.id}" in tool "{tool.name}" is also used on line {line}'
-                self._findings.warn(f"{message}; the last one counts", path, "Rename one of them")
+                self.findings.warn(f"{message}; the last one counts", path, "Rename one of them")
             elif type(first.node) is not type(placed.node):
                 message = f'Node "{placed.id}" in tool "{tool.name}" replaces the node of the same id'
-                self._findings.error(f"{message} on line {line}, which the tool needs", path, "Rename it")
+                self.findings.error(f"{message} on line {line}, which the tool needs", path, "Rename it")
 
-    def _references(self, tool: PlacedTool, placed: PlacedNode, node: Node, known: set[str]) -> None:
-        for edge, target, key in self._ways_out(node, placed):
-            if target not in known:
-                kind = "Switch node" if isinstance(node, SwitchNode) else "Node"
-                self._findings.error(
-                    f'{kind} "{node.id}" in tool "{tool.name}" references non-existent {edge} "{target}"',
-                    (*placed.path, *key),
-                    did_you_mean(target, sorted(known)),
-                )
+    def target(self, tool: str, node: Node, target: str, key: Path, called: str) -> None:
+        """Checks that a node is there to which a way leads."""
+        if target not in self._known:
+            kind = "Switch node" if isinstance(node, SwitchNode) else "Node"
+            self.findings.error(
+                f'{kind} "{node.id}" in tool "{tool}" references non-existent {called} "{target}"',
+                (*node.written.path, *key),
+                did_you_mean(target, sorted(self._known)),
+            )
 
     def recursion(self, tools: Sequence[PlacedTool]) -> None:
         """Warns of tools that call themselves on every way to their exit, also by way of other tools."""
@@ -153,70 +139,13 @@ class GraphChecks:
                 called = as_mapping(calls[0].raw).get("tool")
                 message = f'every way through the tool "{tool.name}" calls "{called}", which never ends'
                 fix = "Let a switch decide whether to call it again"
-                self._findings.warn(f"{message}: it calls itself", (*calls[0].path, "tool"), fix)
-
-    def _ways_out(self, node: Node, placed: PlacedNode) -> Iterator[tuple[str, str, Path]]:
-        """Yields each outgoing edge: its name, the target's id, and the key that holds it."""
-        match node:
-            case SwitchNode():
-                called, key = (
-                    ("target", "target") if self._dialect is Dialect.TARGET else ("next node", "next")
-                )
-                raw = placed.raw["conditions"]
-                for index, condition in enumerate(raw):
-                    if isinstance(condition.get(key), str):
-                        yield called, condition[key], ("conditions", index, key)
-                if node.default is not None:
-                    yield "default next node", node.default, ("next",)
-            case ParallelNode():
-                for index, branch in enumerate(node.branches):
-                    yield "branch", branch, ("branches", index)
-                yield "next node", node.next, ("next",)
-            case ForEachNode():
-                yield "'do' node", node.body, ("do",)
-                yield "next node", node.next, ("next",)
-            case ExitNode():
-                if placed.raw.get("next"):
-                    yield "next node", placed.raw["next"], ("next",)
-            case _:
-                yield "next node", node.next, ("next",)
-        if isinstance(target := placed.raw.get("onError"), str):
-            yield "onError node", target, ("onError",)
-
-    def _calls(self, tool: PlacedTool, placed: PlacedNode, node: Node) -> None:
-        if isinstance(node, McpNode) and node.server not in self._servers:
-            self._findings.error(
-                f'MCP node "{node.id}" in tool "{tool.name}" references non-existent server "{node.server}"',
-                (*placed.path, "server"),
-                did_you_mean(node.server, self._servers) or "Add it to mcpServers",
-            )
-        elif isinstance(node, ToolNode) and node.tool not in self._tools:
-            self._findings.error(
-                f'Node "{node.id}" in tool "{tool.name}" calls the tool "{node.tool}", which this document'
-                " does not have",
-                (*placed.path, "tool"),
-                did_you_mean(node.tool, self._tools),
-            )
-        elif isinstance(node, ExitNode) and placed.raw.get("next") is not None:
-            self._findings.warn("an exit node ends the run: its 'next' is ignored", (*placed.path, "next"))
-        elif isinstance(node, SwitchNode):
-            self._switch(placed, node)
-
-    def _switch(self, placed: PlacedNode, node: SwitchNode) -> None:
-        always = next((i for i, condition in enumerate(node.conditions) if condition.always), None)
-        # In the other dialect a switch without `next` cannot be read.
-        if always is None and node.default is None and self._dialect is Dialect.TARGET:
-            message = f'the switch "{node.id}" has no default: a run fails here if no condition holds'
-            self._findings.warn(message, placed.path, "Add a condition without 'rule' at the end")
-        elif always is not None and always + 1 < len(node.conditions):
-            message = "this condition is never tried: the one before has no rule and always holds"
-            self._findings.warn(message, (*placed.path, "conditions", always + 1))
+                self.findings.warn(f"{message}: it calls itself", (*calls[0].path, "tool"), fix)
 
     def _ways(self, tool: PlacedTool, graph: Mapping[str, Sequence[str]], entry: str, exit_: str) -> None:
         reached = reachable(graph, [entry])
         if exit_ not in reached:
             message = f'Tool "{tool.name}" exit node "{exit_}" is not reachable from entry node "{entry}"'
-            self._findings.error(message, next(p.path for p in tool.nodes if p.id == exit_))
+            self.findings.error(message, next(p.path for p in tool.nodes if p.id == exit_))
         # One search from the exit tells it of all nodes; a search from each node would take quadratic time.
         backwards: dict[str, list[str]] = {}
         for start, targets in graph.items():
@@ -228,44 +157,41 @@ class GraphChecks:
                 continue
             if placed.id not in reached:
                 message = f'Node "{placed.id}" in tool "{tool.name}" is never reached from the entry node'
-                self._findings.warn(
-                    message, placed.path, "Set the 'next' of another node to it, or remove it"
-                )
+                self.findings.warn(message, placed.path, "Set the 'next' of another node to it, or remove it")
             elif placed.id not in leading and exit_ in reached:
                 message = f'no path leads from node "{placed.id}" in tool "{tool.name}" to the exit node'
-                self._findings.warn(f"{message}: a run that gets there never ends by itself", placed.path)
+                self.findings.warn(f"{message}: a run that gets there never ends by itself", placed.path)
 
     def _branches(
         self,
         placed: PlacedNode,
-        node: ParallelNode | ForEachNode,
+        node: Node,
         graph: Mapping[str, Sequence[str]],
         ends: Collection[str | None],
     ) -> None:
         """Checks that branches end at the node's ``next``, and that no two branches share a node."""
-        starts = node.branches if isinstance(node, ParallelNode) else (node.body,)
         graph = {**graph, node.id: ()}  # a branch that leads back is one mistake, not that of all branches
         used: Counter[str] = Counter()
-        for start in starts:
+        for start in node.inner_starts:
             if start == node.next:
-                self._findings.error(f'the branch "{start}" of node "{node.id}" is empty', placed.path)
+                self.findings.error(f'the branch "{start}" of node "{node.id}" is empty', placed.path)
                 continue
             part = reachable(graph, [start], until=node.next)
             for name in part:
                 if name in ends and name != node.next:
                     message = f'a path leads from branch "{start}" of node "{node.id}" to "{name}"'
-                    self._findings.error(f'{message} without passing "{node.next}"', placed.path)
+                    self.findings.error(f'{message} without passing "{node.next}"', placed.path)
             if node.id in part:
                 message = f'a path leads from branch "{start}" back to node "{node.id}"'
                 message = f"{message}, which is still running then"
-                self._findings.error(message, placed.path, f"End it with next: {node.next}")
+                self.findings.error(message, placed.path, f"End it with next: {node.next}")
             elif node.next not in part:
                 message = f'the branch "{start}" of node "{node.id}" never reaches "{node.next}"'
-                self._findings.error(message, placed.path, "Its branches end there")
+                self.findings.error(message, placed.path, "Its branches end there")
             used.update(part - {node.id, node.next})
         for name in sorted(name for name, times in used.items() if times > 1):
             message = f'node "{name}" is in more than one branch of node "{node.id}"'
-            self._findings.error(message, placed.path, "Give each branch its own nodes")
+            self.findings.error(message, placed.path, "Give each branch its own nodes")
 
 
 def _edges(tool: PlacedTool) -> dict[str, list[str]]:
@@ -274,9 +200,9 @@ def _edges(tool: PlacedTool) -> dict[str, list[str]]:
     for placed in tool.nodes:
         if placed.node is not None:
             targets = graph.setdefault(placed.node.id, [])
-            targets += [target for _, target in exits(placed.node)]
-            if isinstance(placed.node, ExitNode) and isinstance(target := placed.raw.get("next"), str):
-                targets.append(target)
+            targets += [way.target for way in placed.node.ways]
+            if isinstance(placed.node, ExitNode) and placed.node.ignored is not None:
+                targets.append(placed.node.ignored)
     return graph
 
 
@@ -284,20 +210,9 @@ def _can_end(tool: PlacedTool, ending: Collection[str]) -> bool:
     """Whether a way leads to the exit on which only tools are called that end."""
     graph = _edges(tool)
     nodes = [placed.node for placed in tool.nodes if placed.node is not None]
-    for node in nodes:
-        if isinstance(node, ToolNode) and node.tool not in ending:
-            # It may fail before it calls, as with wrong arguments, and go on there.
-            graph[node.id] = [] if node.on_error is None else [node.on_error]
-    # A branch is no way on by itself, and a node waits for all of its branches.
-    for node in nodes:
-        match node:
-            case ParallelNode():
-                joined = all(node.next in reachable(graph, [branch], node.next) for branch in node.branches)
-                graph[node.id] = [node.next] if joined else [] if node.on_error is None else [node.on_error]
-            case ForEachNode():
-                graph[node.id] = [node.next]
-            case _:
-                pass
+    # Calls first: what goes through a branch depends on those in it.
+    for node in sorted(nodes, key=lambda node: bool(node.inner_starts)):
+        graph[node.id] = list(node.ways_to_end(graph, ending))
     entry = next((node.id for node in nodes if isinstance(node, EntryNode)), None)
     reached = set[str]() if entry is None else reachable(graph, [entry])
     return any(isinstance(node, ExitNode) and node.id in reached for node in nodes)
@@ -311,9 +226,10 @@ _FIRST_NAME: Final = re.compile(r"[^.\[]+")
 _STANDARD: Final = "a rule of the standard"
 _NO_PATH: Final = re.compile(r"[\[({*/<>=&|?~'\"]")
 _LONG_NUMBERS: Final = re.compile(
-    r""" "(?:\\.|[^"\\])*" | '(?:\\.|[^'\\])*' | (?<![\w.])([0-9]{16,})(?![\w.]) """, re.VERBOSE | re.DOTALL
+    r""" "(?:\\.|[^"\\])*" | '(?:\\.|[^'\\])*' | `[^`]*` | (?<![\w.])([0-9]{16,})(?:\.0+)?(?![\w.]) """,
+    re.VERBOSE | re.DOTALL,
 )
-"""Matches strings, and whole numbers that may be beyond 2^53; the group is the number."""
+"""Matches strings and names, and whole numbers that may be beyond 2^53; the group is the number."""
 _STRINGS: Final = re.compile(r""" "(?:\\.|[^"\\])*" | '(?:\\.|[^'\\])*' """, re.VERBOSE | re.DOTALL)
 _OTHER_LANGUAGES: Final = (
     (re.compile("==|!=="), "JSONata compares with = and !="),
@@ -328,20 +244,8 @@ _OTHER_LANGUAGES: Final = (
 def check_expressions(findings: Findings, node: Node, ids: Collection[str], look_up: LookUp) -> None:
     """Checks the expressions of a node; `look_up` gets each that is JSONata, to judge what it looks up."""
     checks = _ExpressionChecks(findings, node.id, ids, look_up)
-    # @NodeTypeDispatch
-    match node:
-        case TransformNode():
-            checks.jsonata(node.expression, "transform expression")
-        case ForEachNode():
-            checks.jsonata(node.items, "items")
-        case McpNode() | ToolNode():
-            checks.template(node.args, "args")
-        case SwitchNode():
-            for number, condition in enumerate(node.conditions, 1):
-                if not condition.always:
-                    checks.rule(condition.rule, number, condition.position, standard=node.standard)
-        case _:
-            pass
+    for name, part in node.parts:
+        checks.part(part, name)
 
 
 class _ExpressionChecks:
@@ -352,7 +256,7 @@ class _ExpressionChecks:
         self._look_up = look_up
 
     def jsonata(self, expression: Expression, where: str) -> None:
-        path = expression.position.path if expression.position is not None else ()
+        path = _path_of(expression)
         problem = check_jsonata(expression.text)
         if problem is not None:
             message = f"{self._node}: Invalid JSONata syntax in {where}: {problem}"
@@ -376,33 +280,28 @@ class _ExpressionChecks:
             message = f"{self._node}: JSONata has no '${name}', and the expression does not set it"
             self._findings.warn(message, path, fix)
 
-    def template(self, template: Template, where: str) -> None:
-        match template:
+    def part(self, part: Part, where: str) -> None:
+        match part:
             case Expression():
-                is_marked = template.position is not None and template.position.path[-1:] == ("expr",)
-                self.jsonata(template, f"{where}.expr" if is_marked else where)
+                is_marked = where.startswith("args") and _path_of(part)[-1:] == ("expr",)
+                self.jsonata(part, f"{where}.expr" if is_marked else where)
+            case Rule():
+                # As in the reference, a ``var`` that does not begin with ``$`` fails only when it is used.
+                self._rule(part.value, where, _path_of(part), _STANDARD if part.standard else None)
             case dict():
-                for name, value in cast("dict[str, Any]", template).items():
-                    self.template(value, f"{where}.{name}")
+                for name, value in cast("dict[str, Any]", part).items():
+                    self.part(value, f"{where}.{name}")
             case list():
-                for index, value in enumerate(cast("list[Any]", template)):
-                    self.template(value, f"{where}[{index}]")
+                for index, value in enumerate(cast("list[Any]", part)):
+                    self.part(value, f"{where}[{index}]")
             case _:
                 pass
 
-    def rule(self, rule: Any, number: int, position: Position | None, *, standard: bool) -> None:
-        """Checks a rule of JSON Logic.
-
-        As in the reference, a ``var`` that does not begin with ``$`` fails only when it is used.
-        """
-        path = position.path if position is not None else ()
-        self._part(rule, f"condition {number}", path, _STANDARD if standard else None)
-
-    def _part(self, rule: Any, where: str, path: tuple[str | int, ...], loop: str | None = None) -> None:
+    def _rule(self, rule: Any, where: str, path: tuple[str | int, ...], loop: str | None = None) -> None:
         """Checks a part of a rule; `loop` is the operator for whose entries it is evaluated."""
         if isinstance(rule, list):
             for index, part in enumerate(cast("list[Any]", rule)):
-                self._part(part, where, (*path, index), loop)
+                self._rule(part, where, (*path, index), loop)
         if not isinstance(rule, dict):
             return
         parts = cast("dict[str, Any]", rule)
@@ -425,14 +324,14 @@ class _ExpressionChecks:
             if name in ARRAY_LOOPS and isinstance(value, list) and len(parts) == 1:
                 for index, operand in enumerate(operands):
                     # The second operand is the one that is evaluated for each entry.
-                    self._part(operand, where, (*path, name, index), name if index == 1 else loop)
+                    self._rule(operand, where, (*path, name, index), name if index == 1 else loop)
             else:
-                self._part(value, where, (*path, name), loop)
+                self._rule(value, where, (*path, name), loop)
 
     def _path_in_entry(self, var: Any, where: str, path: tuple[str | int, ...], loop: str) -> None:
         """Warns of a path that looks like JSONata, which the reference evaluates here, too."""
         if not isinstance(var, str):  # a part of a rule, which the reference does not know
-            self._part(var, where, path, loop)
+            self._rule(var, where, path, loop)
             return
         text, first = var, _FIRST_NAME.match(var)
         is_node = first is not None and first[0] in self._ids and loop not in {"reduce", _STANDARD}
@@ -456,6 +355,10 @@ class _ExpressionChecks:
             self._findings.error(text, path)
         else:
             self._findings.warn(text, path, "A run fails here")
+
+
+def _path_of(part: Expression | Rule) -> Path:
+    return part.position.path if part.position is not None else ()
 
 
 def _from_other_language(text: str) -> str | None:

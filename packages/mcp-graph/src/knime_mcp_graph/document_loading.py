@@ -6,11 +6,14 @@ import logging
 import math
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from knime_mcp.runs.server_configs import ServerReading, read_mcp_file, unreadable
+from knime_mcp.tools.node_settings.named_servers import servers_file
 from knime_mcp.types.errors import MCPError
 from knime_mcp.yaml_text import (
     LIST,
@@ -93,6 +96,7 @@ class CheckedDocument:
     document: GraphDocument | None
     problems: tuple[Problem, ...]
     dialect: Choice | None = None  # the dialect and the reason for it; None if nothing could be read
+    source: Yaml | None = field(default=None, repr=False)  # what was read; None if it is no YAML
 
 
 def load_document(
@@ -177,7 +181,7 @@ def check_text(
     placed = reading.placed()
     # Also servers with mistakes, which are told already: a node that calls one is not wrong as well.
     known = set(servers) | _names(raw)
-    checks = GraphChecks(findings, chosen.dialect, known, [tool.name for tool in placed])
+    checks = GraphChecks(findings, known, [tool.name for tool in placed])
     for tool in placed:
         checks.check(tool)
     _check_fields(findings, raw, placed, called or {})
@@ -185,7 +189,7 @@ def check_text(
     checks.recursion(placed)
     problems = sorted_problems([*findings.problems, *mcp_problems])
     if head is None or any(problem.severity is Severity.ERROR for problem in problems):
-        return CheckedDocument(document=None, problems=problems, dialect=chosen)
+        return CheckedDocument(document=None, problems=problems, dialect=chosen, source=source)
     version, server, limits = head
     document = GraphDocument(
         version=version,
@@ -197,7 +201,7 @@ def check_text(
         path=path,
         warnings=problems,
     )
-    return CheckedDocument(document=document, problems=problems, dialect=chosen)
+    return CheckedDocument(document=document, problems=problems, dialect=chosen, source=source)
 
 
 def _check_fields(
@@ -252,10 +256,11 @@ def _head(fields: Fields) -> tuple[str, ServerMetadata, ExecutionLimits] | None:
 #: What people write instead of the forms of a document. JSONata's objects and lists are YAML's, too.
 HINTS: Final = Hints(forms={"transform": "Write it as transform: {expr: ...}"}, quoted=frozenset({"expr"}))
 _INT: Final = re.compile(r"([-+]?)(0b[01]+|0x[0-9a-fA-F]+|0o[0-7]+|[0-9]+)")
-_DECIMAL: Final = re.compile(r"[-+]?[0-9]+")
 _FLOAT: Final = re.compile(r"(?:[-+]?[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
 _INFINITE: Final = re.compile(r"([-+]?)\.(?:inf|Inf|INF)")
 _NAN: Final = frozenset({".nan", ".NaN", ".NAN"})
+_CACHED: Final = 4096
+_DIGITS: Final = 309  # of the largest number
 _LONGEST: Final = 1100
 """Binary digits of the largest number; Python is slow with, or refuses, longer texts."""
 
@@ -274,6 +279,7 @@ def write_yaml(text: str, data: Any) -> str:
     return edited(text, data, _RULES)
 
 
+@lru_cache(maxsize=_CACHED)
 def javascript_scalar(text: str) -> Any:
     """Resolves an unquoted scalar to None, a truth value, a number or the text itself.
 
@@ -283,11 +289,8 @@ def javascript_scalar(text: str) -> Any:
         return math.nan
     if infinite := _INFINITE.fullmatch(text):
         return -math.inf if infinite[1] == "-" else math.inf
-    # `010` is ten here, as in YAML 1.2; Python's `int` would refuse it with base 0.
-    if (whole := _INT.fullmatch(text)) and len(text) <= _LONGEST:
-        digits = whole[2]
-        base = {"0b": 2, "0o": 8, "0x": 16}.get(digits[:2], 10)
-        number = to_number(int(whole[1] + digits[2 if base != 10 else 0 :], base))
+    if (whole := _whole(text)) is not None:
+        number = to_number(whole)
     elif _FLOAT.fullmatch(text):
         number = float(text)
     else:
@@ -299,12 +302,24 @@ def javascript_scalar(text: str) -> Any:
     return number if isinstance(number, int) else plain_number(number)
 
 
+def _whole(text: str) -> int | None:
+    match = _INT.fullmatch(text) if len(text) <= _LONGEST else None
+    if match is None:
+        return None
+    # `010` is ten here, as in YAML 1.2; Python's `int` would refuse it with base 0.
+    base = {"0b": 2, "0o": 8, "0x": 16}.get(match[2][:2], 10)
+    return int(match[1] + match[2][2 if base != 10 else 0 :], base)
+
+
+@lru_cache(maxsize=_CACHED)
 def rounded_number(text: str) -> tuple[str, str] | None:
     """Says of a whole number beyond 2^53 which other one it is as JavaScript's number."""
-    if not _DECIMAL.fullmatch(text) or len(text) > _LONGEST:
-        return None
+    written = _whole(text)
+    if written is None and _FLOAT.fullmatch(text) and len(text) <= _LONGEST:
+        fraction = Decimal(text)
+        written = int(fraction) if fraction.adjusted() < _DIGITS and fraction == int(fraction) else None
     value = javascript_scalar(text)
-    if isinstance(value, str) or value == int(text):
+    if written is None or isinstance(value, str) or value == written:
         return None
     what = f"{text} becomes {to_string(value)}: whole numbers are exact up to 2^53 only"
     return what, "Put it in quotes if it is an id"
@@ -376,14 +391,22 @@ def _servers(
     mcp_file: str | os.PathLike[str] | None,
     environ: Mapping[str, str] | None,
 ) -> tuple[dict[str, ServerConfig], list[Problem]]:
-    """The servers of the document and of the mcp.json, and the problems of the mcp.json."""
+    """The servers of the document, of the mcp.json and of ``knime-mcp config``, and what is wrong with them.
+
+    The first one of a name counts. Of the last only those that nodes ask for: others are not the document's.
+    """
     folder = (path.parent if path is not None else Path()).absolute()
     servers = ServerReading(findings, folder, environ).read(as_mapping(raw.get("mcpServers")))
-    if mcp_file is None:
-        return servers, []
-    others, problems = read_mcp_file(Path(mcp_file), environ, without=_names(raw))
-    # The document's own servers win.
-    return {**others, **servers}, problems
+    known, problems = set(_names(raw)), list[Problem]()
+    if mcp_file is not None:
+        others, problems = read_mcp_file(Path(mcp_file), environ, without=known)
+        servers, known = {**others, **servers}, known | set(others)
+    asked = {node["server"] for node in raw_nodes(raw) if isinstance(node.get("server"), str)} - known
+    if asked and (file := servers_file()).exists():
+        for name in sorted(asked):
+            named, wrong = read_mcp_file(file, environ, only=name)
+            servers, problems = {**named, **servers}, [*problems, *wrong]
+    return servers, problems
 
 
 def _names(raw: dict[str, Any]) -> set[str]:

@@ -23,30 +23,21 @@ from knime_mcp.yaml_text import (
 
 from .document_checks import PlacedNode, PlacedTool
 from .graph_model import (
-    Cache,
-    Condition,
     Dialect,
-    EntryNode,
-    ExitNode,
     Expression,
-    ForEachNode,
     GraphTool,
     InvalidExpression,
-    McpNode,
-    Node,
-    ParallelNode,
     Retry,
-    SwitchNode,
     Template,
-    ToolNode,
-    TransformNode,
     compiled,
-    exits,
     listable,
 )
+from .nodes import KINDS
+from .nodes.calling import CallingNode
+from .nodes.node import Node, Written, kind_in
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from knime_mcp.yaml_text import Findings, Path
 
@@ -210,7 +201,7 @@ def _definition(fields: Fields) -> GraphTool | None:
 def _owner(placed: PlacedNode) -> str | None:
     """The tool that a node of the common list belongs to; in an mcp node, ``tool`` is the tool to call."""
     raw = as_mapping(placed.raw)
-    owner = raw.get("tool") if raw.get("type") not in ("mcp", "tool") else None
+    owner = None if issubclass(kind_in(KINDS, raw), CallingNode) else raw.get("tool")
     return owner if isinstance(owner, str) else None
 
 
@@ -226,8 +217,8 @@ def _belonging(everywhere: list[PlacedNode], tool: str) -> list[PlacedNode]:
         placed = waiting.pop()
         if placed.path not in reached:
             reached.add(placed.path)
-            for _, target in exits(placed.node) if placed.node is not None else ():
-                waiting += by_id.get(target, [])
+            for way in placed.node.ways if placed.node is not None else ():
+                waiting += by_id.get(way.target, [])
     return [placed for placed in everywhere if placed.path in reached]
 
 
@@ -248,182 +239,65 @@ class NodeReading:
     """Reads the nodes of one document."""
 
     def __init__(self, findings: Findings, dialect: Dialect) -> None:
-        self._findings = findings
-        self._dialect = dialect
+        self.findings = findings
+        self.dialect = dialect
         self._node = "Node"
-        # @NodeTypeDispatch
-        self._types: dict[str, Callable[[Fields], Node]] = {
-            "entry": self._entry,
-            "exit": self._exit,
-            "transform": self._transform,
-            "mcp": self._mcp,
-            "switch": self._switch,
-            "parallel": self._parallel,
-            "forEach": self._for_each,
-            "tool": self._tool,
-        }
 
     def node(self, raw: Any, path: Path) -> Node | None:
         """Reads one node; None, after reporting the errors, if it is invalid."""
         if not isinstance(raw, dict):
-            self._findings.error(f"a node must be a mapping, not {kind_of(raw)}", path)
+            self.findings.error(f"a node must be a mapping, not {kind_of(raw)}", path)
             return None
         values = cast("dict[str, Any]", raw)
         self._node = f'Node "{values.get("id")}"'
-        fields = Fields(self._findings, values, path)
+        fields = Fields(self.findings, values, path)
         kind = fields.get("type", default=None)
-        build = self._types.get(kind) if isinstance(kind, str) else None
-        if build is None:
+        made = KINDS.get(kind) if isinstance(kind, str) else None
+        if made is None:
             self._unknown_type(values, path)
             return None
-        if kind not in ("mcp", "tool"):
+        if not issubclass(made, CallingNode):
             fields.optional_text("tool")  # whose node it is, in the common list
-        node = build(fields)
+        node = made.read(fields, self)
         return node if fields.end() else None
 
     def _unknown_type(self, values: dict[str, Any], path: Path) -> None:
-        known = ", ".join(self._types)
+        known = ", ".join(KINDS)
         if "type" not in values:
-            self._findings.error("'type' is missing", path, f"The types are {known}")
+            self.findings.error("'type' is missing", path, f"The types are {known}")
             return
         kind = values["type"]
         if isinstance(kind, str):
-            fix = did_you_mean(kind, self._types)
-            self._findings.error(f"unknown node type '{kind}'; the types are {known}", (*path, "type"), fix)
+            fix = did_you_mean(kind, KINDS)
+            self.findings.error(f"unknown node type '{kind}'; the types are {known}", (*path, "type"), fix)
         else:
-            self._findings.error(f"'type' must be one of {known}, not {kind_of(kind)}", (*path, "type"))
+            self.findings.error(f"'type' must be one of {known}, not {kind_of(kind)}", (*path, "type"))
 
-    def _step(self, fields: Fields) -> dict[str, Any]:
+    def common(self, fields: Fields) -> dict[str, Any]:
+        """What most nodes have."""
         return {
             "id": fields.text("id"),
             "next": fields.text("next"),
             "on_error": fields.optional_text("onError"),
-            "position": fields.position,
+            "written": self.written(fields),
         }
 
-    def _entry(self, fields: Fields) -> EntryNode:
-        return EntryNode(id=fields.text("id"), next=fields.text("next"), position=fields.position)
+    def written(self, fields: Fields) -> Written:
+        return Written(raw=fields.values, path=fields.path, source=self.findings.source, dialect=self.dialect)
 
-    def _exit(self, fields: Fields) -> ExitNode:
-        fields.optional_text("next")  # the reference accepts it but never follows it
-        return ExitNode(id=fields.text("id"), position=fields.position)
-
-    def _transform(self, fields: Fields) -> TransformNode:
-        transform = fields.inside("transform")
-        expression = self._expression(transform.text("expr"), (*transform.path, "expr"))
-        transform.end()
-        return TransformNode(**self._step(fields), expression=expression)
-
-    def _mcp(self, fields: Fields) -> McpNode:
-        args = fields.mapping("args")
-        keys = [("server",), ("tool",), ("args",), *(("args", name) for name in args)]
-        return McpNode(
-            **self._step(fields),
-            server=fields.text("server"),
-            tool=fields.text("tool"),
-            args=self._args(args, (*fields.path, "args")),
-            retry=self._retry(fields),
-            timeout=self._seconds(fields, "timeout", default=None),
-            cache=self._cache(fields),
-            places={key: self._findings.source.at((*fields.path, *key)) for key in keys},
-        )
-
-    def _parallel(self, fields: Fields) -> ParallelNode:
-        branches = fields.texts("branches")
-        if fields.fit and not branches:
-            fields.misfit("'branches' must have at least one entry", (*fields.path, "branches"))
-        return ParallelNode(
-            **self._step(fields),
-            branches=tuple(branches),
-            max_concurrency=fields.number("maxConcurrency", WHOLE, default=None),
-        )
-
-    def _for_each(self, fields: Fields) -> ForEachNode:
-        items = self._text_or_expression(fields, "items")
-        if not isinstance(items, Expression):  # as a text it is an expression, too
-            items = self._expression(items, (*fields.path, "items"))
-        return ForEachNode(
-            **self._step(fields),
-            items=items,
-            body=fields.text("do"),
-            max_concurrency=fields.number("maxConcurrency", WHOLE, default=1),
-            max_items=fields.number("maxItems", WHOLE, default=1000),
-        )
-
-    def _tool(self, fields: Fields) -> ToolNode:
-        return ToolNode(
-            **self._step(fields),
-            tool=fields.text("tool"),
-            args=self._args(fields.mapping("args"), (*fields.path, "args")),
-            retry=self._retry(fields),
-            timeout=self._seconds(fields, "timeout", default=None),
-        )
-
-    def _text_or_expression(self, fields: Fields, key: str) -> str | Expression:
-        written: str | dict[str, Any] | None = fields.get(key, TEXT, MAPPING)
-        if not isinstance(written, dict):
-            return written or ""
-        inner = fields.inside(key)
-        expression = self._expression(inner.text("expr"), (*inner.path, "expr"))
-        inner.end()
-        return expression
-
-    def _switch(self, fields: Fields) -> SwitchNode:
-        name, default = fields.text("id"), fields.optional_text("next")
-        ways = [self._condition(condition) for condition in fields.mappings("conditions")]
-        if self._dialect is Dialect.NEXT and default is None and fields.fit:
-            fix = "It is taken if no condition holds"
-            self._findings.error(f"the switch '{name}' has no 'next'", fields.path, fix)
-        if self._dialect is Dialect.TARGET and default is not None:
-            message = "'next' of a switch has no effect in the dialect 'target' and is ignored"
-            fix = "Add a condition with only a 'target' at the end, or choose the dialect 'next'"
-            self._findings.warn(message, (*fields.path, "next"), fix)
-            default = None
-        conditions = tuple(way for way in ways if way is not None)
-        logic = fields.optional_text("jsonLogic")
-        if logic not in {None, "standard"}:
-            fix = "Leave it out for mcpgraph's rules, in which a var is JSONata"
-            self._findings.error(f"'jsonLogic' must be 'standard', not '{logic}'", fields.path, fix)
-        return SwitchNode(
-            id=name,
-            conditions=conditions,
-            default=default,
-            standard=logic == "standard",
-            position=fields.position,
-        )
-
-    def _condition(self, fields: Fields) -> Condition | None:
-        wanted, other = ("target", "next") if self._dialect is Dialect.TARGET else ("next", "target")
-        way, there = fields.optional_text(wanted), fields.optional_text(other)
-        rule = fields.get("rule", default=None)
-        if not fields.end():
-            return None
-        if way is None:
-            fix = f"Write '{wanted}' instead of '{other}', or choose the dialect '{other}'" if there else None
-            self._findings.error(f"'{wanted}' is missing", fields.path, fix)
-            return None
-        always = rule is None
-        if always and self._dialect is Dialect.NEXT:
-            # The reference accepts null as a rule that never holds.
-            fix = "Write the rule, or remove the condition"
-            self._findings.warn("a condition without 'rule' never holds", fields.path, fix)
-            always = False
-        position = fields.position if rule is None else self._findings.source.at((*fields.path, "rule"))
-        return Condition(rule=rule, next=way, always=always, position=position)
-
-    def _args(self, raw: dict[str, Any], path: Path) -> Template:
-        if self._dialect is Dialect.NEXT:
+    def args(self, raw: dict[str, Any], path: Path) -> Template:
+        if self.dialect is Dialect.NEXT:
             for name, value in raw.items():
                 if name != "expr" and isinstance(value, str) and looks_like_jsonata(value):
                     message = f"{self._node}: the argument '{name}' is sent as text and not evaluated"
-                    self._findings.warn(message, (*path, name), "Write an expression as {expr: ...}")
+                    self.findings.warn(message, (*path, name), "Write an expression as {expr: ...}")
             return self._template(raw, path)
         templates: dict[str, Template] = {}
         for name, value in raw.items():
             # In this dialect every text with a dollar is an expression, as in the reference; nothing below
             # the top level is.
             is_expression = isinstance(value, str) and value.startswith("$")
-            templates[name] = self._expression(value, (*path, name)) if is_expression else value
+            templates[name] = self.expression(value, (*path, name)) if is_expression else value
         return templates
 
     def _template(self, value: Any, path: Path) -> Template:
@@ -438,7 +312,7 @@ class NodeReading:
         if len(values) == 1:
             return self._marked(values["expr"], path)
         where = key_path(path[path.index("args") :])
-        self._findings.error(
+        self.findings.error(
             f"{self._node}: Invalid JSONata syntax in args: Invalid expression object at {where}:"
             f' object with "expr" property must have only that property. Found keys: {", ".join(values)}',
             path,
@@ -447,42 +321,33 @@ class NodeReading:
 
     def _marked(self, value: Any, path: Path) -> Template:
         if isinstance(value, str):
-            return self._expression(value, (*path, "expr"))
+            return self.expression(value, (*path, "expr"))
         kind = {bool: "boolean", int: "number", float: "number"}.get(cast("type[Any]", type(value)), "object")
         message = f'Invalid expression object: "expr" property must be a string, got {kind}'
-        self._findings.warn(
+        self.findings.warn(
             f"{self._node}: {message}", (*path, "expr"), "The node will fail when it runs: put it in quotes"
         )
-        return InvalidExpression(message=message, position=self._findings.source.at((*path, "expr")))
+        return InvalidExpression(message=message, position=self.findings.source.at((*path, "expr")))
 
-    def _expression(self, text: str, path: Path) -> Expression:
-        return Expression(text=text, position=self._findings.source.value_at(path))
+    def expression(self, text: str, path: Path) -> Expression:
+        return Expression(text=text, position=self.findings.source.value_at(path))
 
-    def _retry(self, fields: Fields) -> Retry | None:
+    def retry(self, fields: Fields) -> Retry | None:
         raw = fields.number("retry", WHOLE, MAPPING, default=None)
         if not isinstance(raw, dict):
             return None if raw is None else Retry(attempts=raw)
         inner, usual = fields.inside("retry"), Retry()
         retry = Retry(
             attempts=inner.number("attempts", WHOLE, default=usual.attempts),
-            delay=self._seconds(inner, "delay", default=usual.delay),
+            delay=self.seconds(inner, "delay", default=usual.delay),
             backoff=float(inner.number("backoff", NUMBER, default=usual.backoff, least=1)),
-            max_delay=self._seconds(inner, "maxDelay", default=usual.max_delay),
+            max_delay=self.seconds(inner, "maxDelay", default=usual.max_delay),
             tool_errors=inner.get("toolErrors", TRUTH, default=usual.tool_errors),
         )
         inner.end()
         return retry
 
-    def _cache(self, fields: Fields) -> Cache | None:
-        raw = fields.get("cache", TRUTH, MAPPING, default=None)
-        if not isinstance(raw, dict):
-            return Cache() if raw else None
-        inner = fields.inside("cache")
-        cache = Cache(ttl=self._seconds(inner, "ttl", default=Cache().ttl))
-        inner.end()
-        return cache
-
-    def _seconds(self, fields: Fields, key: str, default: float | None) -> Any:
+    def seconds(self, fields: Fields, key: str, default: float | None) -> Any:
         raw = fields.number(key, TEXT, NUMBER, default=default)
         if not isinstance(raw, str):
             return None if raw is None else float(raw)
@@ -490,5 +355,5 @@ class NodeReading:
         seconds = float(match[1]) * _UNITS[match[2]] if match else 0.0
         if seconds <= 0:
             fix = "Write seconds as a number, or a text such as 500ms, 30s or 2m"
-            self._findings.error(f"'{raw}' is not a duration", (*fields.path, key), fix)
+            self.findings.error(f"'{raw}' is not a duration", (*fields.path, key), fix)
         return seconds

@@ -1,4 +1,4 @@
-"""Runs graphs: the nodes one after the other, and the work of each type of node.
+"""Runs graphs: the nodes one after the other, and chains of nodes side by side.
 
 Each run has its own state, so that any number of runs is possible at the same time.
 """
@@ -10,54 +10,36 @@ import threading
 import time
 from collections import deque
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, assert_never, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 from knime_mcp.client.protocol.tools import ABSENT
 from knime_mcp.system import addresses_left
 from knime_mcp.types.texts import ours
-from knime_mcp.yaml_text import as_mapping
 
-from .expressions import ExpressionError, holds
+from .expressions import ExpressionError
 from .expressions.engine import DEFAULT_SECONDS, Stopped
-from .expressions.javascript import UNDEFINED, json_value, truthy
-from .graph_model import (
-    EntryNode,
-    ExitNode,
-    ForEachNode,
-    McpNode,
-    ParallelNode,
-    SwitchNode,
-    ToolNode,
-    TransformNode,
-    compiled,
-    evaluated,
-    nothing_found_by,
-    type_name,
-    with_defaults,
-)
-from .run_control import Hooks, RunError, RunStatus
+from .expressions.javascript import UNDEFINED, json_value
+from .graph_model import compiled, nothing_found_by, with_defaults
+from .run_control import FINAL, Hooks, RunError, RunStatus
 from .run_state import NodeRecord, NodeSequence, RunMemory, RunState, Telemetry, now_ms, shorter, telemetry_of
-from .server_calls import ResultCache, arguments_of, call_node, retried
+from .server_calls import ResultCache
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from knime_mcp.client.validation.schemas import CompiledSchema
 
-    from .graph_model import GraphDocument, GraphTool, Node
+    from .graph_model import GraphDocument, GraphTool
     from .graph_spans import GraphSpans
+    from .nodes import Node
     from .run_control import Controller
     from .server_calls import CallTool
 
 
 _log = logging.getLogger(__name__)
 
-_DEEPEST_TOOL: Final = 32
 _MOST_HELPERS: Final = 128
-_BLOCKS: Final = frozenset({"text", "image", "audio", "resource", "resource_link"})
-_FINAL: Final = frozenset({"limit", "stopped", "unknown"})
-"""Kinds of errors that end a run, whatever its nodes have for errors."""
 _NO_HOOKS: Final = Hooks()
 _ROOM_OF_THREAD: Final = 192 << 20  # its stack, the part of the heap that it reserves, and what it works on
 
@@ -82,6 +64,27 @@ class RunResult:
         return telemetry_of(self.history, self.duration)
 
 
+Chains = list[tuple["NodeSequence", str]]
+"""Lines, and the first node of each."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRun:
+    """One execution of a node, as the node sees it."""
+
+    executor: GraphExecutor
+    line: NodeSequence
+    record: NodeRecord
+    last: NodeRecord | None  # that of the node before it
+    _chains: Callable[[NodeSequence, Chains, str | None, int], list[Any]]
+    finish: Callable[[RunState, tuple[str, ...]], Any]
+    """Runs a tool inside of this run, in branches of these names; returns its result."""
+
+    def chains(self, chains: Chains, until: str | None, most: int) -> list[Any]:
+        """Runs chains of nodes up to a node, `most` at a time; returns the outputs of their last nodes."""
+        return self._chains(self.line, chains, until, most)
+
+
 class GraphExecutor:
     """Runs the tools of one document. Safe to use from several threads."""
 
@@ -101,7 +104,7 @@ class GraphExecutor:
         self.expression_seconds = expression_seconds
         self._memory: RunMemory | None = None
         self._helpers = _Helpers(_MOST_HELPERS)
-        self._told: set[tuple[str, str]] = set()
+        self.told: set[tuple[str, str]] = set()
         self._schemas = {tool.name: _schemas(tool) for tool in document.tools} if check_schemas else {}
 
     def hold_memory(self) -> None:
@@ -198,7 +201,7 @@ class GraphExecutor:
         record = NodeRecord(
             index=-1,
             node_id=node.id,
-            node_type=type_name(node),
+            node_type=node.kind,
             branch=line.branch,
             start_time=now_ms(),
             tool=run.tool,
@@ -209,7 +212,7 @@ class GraphExecutor:
             _before(line, node, record)
             with nullcontext() if spans is None else spans.node(run, node, record):
                 output = self._output_or_error(line, node, record, last)
-                following = _following(node, output)
+                following = node.following(output)
         except RunError as error:
             return record, _failed(line, node, record, error)
         except BaseException:
@@ -232,7 +235,7 @@ class GraphExecutor:
         try:
             if given is not None and (output := given(record, node)) is not ABSENT:
                 return output
-            return self._output(line, node, record, last)
+            return node.run(NodeRun(self, line, record, last, self._chains, self._finish))
         except Stopped:
             raise line.run.stopped() from None
         except ExpressionError as error:
@@ -241,132 +244,7 @@ class GraphExecutor:
                 raise line.run.out_of_time() from None
             raise RunError(error.what, kind="expression", code=error.code) from None
 
-    def _output(  # @NodeTypeDispatch
-        self, line: NodeSequence, node: Node, record: NodeRecord, last: NodeRecord | None
-    ) -> Any:
-        match node:
-            case EntryNode():
-                return line.run.arguments
-            case ExitNode():
-                # The output of the node before, or an empty object if that is undefined.
-                is_there = last is not None and last.output is not UNDEFINED and truthy(last.output)
-                return last.output if is_there and last is not None else {}
-            case TransformNode():
-                return line.evaluate(node.expression.text)
-            case SwitchNode():
-                return _switch(line, node)
-            case McpNode():
-                return self._call(line, node, record)
-            case ToolNode():
-                return self._call_tool(line, node, record)
-            case ParallelNode():
-                return self._run_parallel(line, node, record)
-            case ForEachNode():
-                return self._run_each(line, node, record)
-            case _:
-                assert_never(node)
-
-    def _call(self, line: NodeSequence, node: McpNode, record: NodeRecord) -> Any:
-        record.input = arguments_of(node.args, line)
-        if node.cache is not None:
-            kept = self.cache.get(node, record)
-            if kept is not ABSENT:
-                return kept
-        output = retried(node.retry, line, record, lambda: call_node(node, record, line, self.call))
-        if node.cache is not None:
-            self.cache.put(node, record, output)
-        if record.lost:
-            self._tell_of_lost_blocks(line.run.tool, record)
-        return output
-
-    def _tell_of_lost_blocks(self, tool: GraphTool, record: NodeRecord) -> None:
-        """Warns once of a node whose output lacks blocks of the result, unless the tool asks for them."""
-        place = (tool.name, record.node_id)
-        if place in self._told or any("$nodeContent" in str(evaluated(node)) for node in tool.nodes):
-            return
-        self._told.add(place)
-        kinds = {str(as_mapping(block).get("type")) for block in record.lost}
-        _log.warning(
-            "Tool '%s', node '%s': its output lacks %d of the %d blocks of the result (%s)."
-            " $nodeContent('%s') gives all of them.",
-            *place,
-            len(record.lost),
-            len(record.content),
-            ", ".join(sorted(kinds & _BLOCKS) or ["unknown"]),
-            record.node_id,
-        )
-
-    def _call_tool(self, line: NodeSequence, node: ToolNode, record: NodeRecord) -> Any:
-        arguments = record.input = arguments_of(node.args, line)
-        tool = record.called = self.document.tool(node.tool)
-        if tool is None:
-            raise RunError(f"Tool not found: {node.tool}", kind="graph")
-
-        def attempt() -> Any:
-            try:
-                return self._run_inside(tool, arguments, line, record, node.timeout or line.run.left)
-            except RunError as error:
-                # A limit of the inner tool is an error of this call, which may be caught; one of the whole
-                # run is not.
-                if error.kind in _FINAL - {"limit"} or (error.kind == "limit" and line.run.left <= 0):
-                    raise
-                kind = "arguments" if error.kind == "arguments" else "call"
-                raise RunError(error.sentence, kind=kind, code=error.code, details=error.details) from None
-
-        return retried(node.retry, line, record, attempt)
-
-    def _run_inside(
-        self,
-        tool: GraphTool,
-        arguments: dict[str, Any],
-        line: NodeSequence,
-        record: NodeRecord,
-        seconds: float,
-    ) -> Any:
-        outer = line.run
-        if outer.depth >= _DEEPEST_TOOL:
-            raise RunError(f"Tools call each other more than {_DEEPEST_TOOL} levels deep", kind="limit")
-        inner = replace(
-            outer,
-            tool=tool,
-            arguments=with_defaults(tool.input_schema, arguments),
-            limits=shorter(outer.limits, max(1, round(min(seconds, outer.left) * 1000))),
-            is_canceled=line.is_stopped,
-            depth=outer.depth + 1,
-            caller=outer,
-            history=outer.history.nested(),
-        )
-        return self._finish(inner, line.branch_of(record, tool.name))
-
-    def _run_parallel(self, line: NodeSequence, node: ParallelNode, record: NodeRecord) -> dict[str, Any]:
-        """Runs the branches; returns their outputs, without undefined ones, by their first nodes."""
-        chains = [(line.inner(record, first), first) for first in node.branches]
-        outputs = self._run_chains(line, chains, node.next, node.max_concurrency or len(chains))
-        by_branch = zip(node.branches, outputs, strict=True)
-        return {first: output for first, output in by_branch if output is not UNDEFINED}
-
-    def _run_each(self, line: NodeSequence, node: ForEachNode, record: NodeRecord) -> list[Any]:
-        """Runs the chain for each entry of the list; returns the outputs, null for undefined ones."""
-        value = line.evaluate(node.items.text)
-        items = cast("list[Any]", value) if isinstance(value, list) else [value]
-        # An empty list is null in some languages, Go for one.
-        items = record.input = [] if value is UNDEFINED or value is None else items
-        if len(items) > node.max_items:
-            raise RunError(
-                f"The list has {len(items)} entries, more than maxItems ({node.max_items})",
-                kind="limit",
-                fix="Raise maxItems of the node, or give it a shorter list",
-            )
-        chains = [
-            (line.inner(record, str(index), {node.id: {"item": item, "index": index}}), node.body)
-            for index, item in enumerate(items)
-        ]
-        outputs = self._run_chains(line, chains, node.next, node.max_concurrency)
-        return [None if output is UNDEFINED else output for output in outputs]
-
-    def _run_chains(
-        self, line: NodeSequence, chains: list[tuple[NodeSequence, str]], until: str, most: int
-    ) -> list[Any]:
+    def _chains(self, line: NodeSequence, chains: Chains, until: str | None, most: int) -> list[Any]:
         """Runs chains of nodes, each in its own line from a first node on, `most` at a time.
 
         Returns the outputs of their last nodes. If a chain fails, the others are ended.
@@ -481,23 +359,13 @@ def _before(line: NodeSequence, node: Node, record: NodeRecord) -> None:
     record.start_time = now_ms()
 
 
-def _following(node: Node, output: Any) -> str | None:
-    match node:
-        case ExitNode():
-            return None
-        case SwitchNode():
-            return output
-        case _:
-            return node.next
-
-
 def _failed(line: NodeSequence, node: Node, record: NodeRecord, error: RunError) -> str:
     """Records a failure; returns the target of the node's ``onError`` edge, or raises the error."""
     run = line.run
     error.placed(run.tool.name, node.id)
     record.end_time, record.error = now_ms(), error.sentence
-    target: str | None = getattr(node, "on_error", None)
-    caught = target is not None and error.kind not in _FINAL
+    target = node.on_error
+    caught = target is not None and error.kind not in FINAL
     record.output = {"error": error.to_json()} if caught else None
     line.view.add(record)
     if run.hooks.on_node_error is not None:
@@ -505,24 +373,3 @@ def _failed(line: NodeSequence, node: Node, record: NodeRecord, error: RunError)
     if not caught or target is None:
         raise error
     return target
-
-
-def _switch(line: NodeSequence, node: SwitchNode) -> str:
-    for condition in node.conditions:
-        if condition.always:
-            return condition.next
-        if holds(
-            condition.rule,
-            line.view.context,
-            standard=node.standard,
-            bounds=line.bounds(),
-            answers=line.view.answer,
-        ):
-            return condition.next
-    if node.default is None:
-        raise RunError(
-            f"Switch node {node.id}: No conditions matched and no default case provided",
-            kind="graph",
-            fix="Add a condition without a rule",
-        )
-    return node.default

@@ -22,7 +22,7 @@ from .executor import GraphExecutor
 from .expressions import Bounds, ExpressionError, evaluate
 from .expressions.engine import DEFAULT_SECONDS
 from .expressions.javascript import UNDEFINED, json_value
-from .graph_model import McpNode, ToolNode
+from .nodes.calling import CallingNode
 from .run_control import RunError
 
 if TYPE_CHECKING:
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
     from knime_mcp.audit.secrets import SecretMarker
 
-    from .graph_model import GraphDocument, Node
+    from .graph_model import GraphDocument
+    from .nodes import Node
     from .run_state import NodeRecord
     from .server_calls import CallTool, ServerCall
 
@@ -315,7 +316,7 @@ def _unhurried(document: GraphDocument) -> GraphDocument:
     """The document with retries that do not wait, as recorded replies do not change in time."""
 
     def now(node: Node) -> Node:
-        if isinstance(node, McpNode | ToolNode) and node.retry is not None:
+        if isinstance(node, CallingNode) and node.retry is not None:
             return replace(node, retry=replace(node.retry, delay=0.0))
         return node
 

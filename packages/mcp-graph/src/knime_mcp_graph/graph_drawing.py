@@ -11,23 +11,14 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from .graph_model import (
-    EntryNode,
-    ExitNode,
-    ForEachNode,
-    McpNode,
-    ParallelNode,
-    SwitchNode,
-    ToolNode,
-    TransformNode,
-    exits,
-    reachable,
-)
+from .graph_model import reachable
+from .nodes.node import Shape, Way
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from .graph_model import GraphTool, Node
+    from .graph_model import GraphTool
+    from .nodes import Node
 
 
 _SPECIAL: Final = re.compile(r"[^\w .,:;/()\[\]-]")
@@ -38,73 +29,59 @@ def mermaid(tool: GraphTool) -> str:
     names = {node.id: f"n{number}" for number, node in enumerate(tool.nodes)}
     lines = ["flowchart TD"]
     lines += [f"    {names[node.id]}{_shape(node)}" for node in tool.nodes]
-    for source, target, label in drawn_ways(tool):
-        arrow = "-.->" if label == "error" else "-->"
-        text = f'|"{_escaped(label)}"|' if label else ""
-        lines.append(f"    {names[source]} {arrow}{text} {names[target]}")
+    for way, target in drawn_ways(tool):
+        arrow = "-.->" if way.is_error else "-->"
+        text = f'|"{_escaped(way.label)}"|' if way.label else ""
+        lines.append(f"    {names[way.source]} {arrow}{text} {names[target]}")
     return "\n".join(lines) + "\n"
 
 
-Way = tuple[str, str, str]
-"""An edge: source, target and label."""
+DrawnWay = tuple[Way, str]
+"""A way, and the node to which it is drawn."""
 
 
-def drawn_ways(tool: GraphTool) -> list[Way]:
-    """The edges as runs take them; see `ways_around`."""
-    ways = [(node.id, target, label) for node in tool.nodes for label, target in exits(node)]
-    return ways_around(ways, {n.id: (n.body, n.next) for n in tool.nodes if isinstance(n, ForEachNode)})
+def drawn_ways(tool: GraphTool) -> list[DrawnWay]:
+    """The ways as runs take them; see `ways_around`."""
+    return ways_around([way for node in tool.nodes for way in node.ways])
 
 
-def ways_around(ways: Sequence[Way], loops: Mapping[str, tuple[str, str]]) -> list[Way]:
-    """The edges with those that end the chain of a forEach led back to its node.
+def ways_around(ways: Sequence[Way]) -> list[DrawnWay]:
+    """The ways with those that end the chain of a forEach led back to its node.
 
     In a document, a chain ends at the node's ``next``; a run goes back to the node, which goes on there after
-    the last entry. `loops` are the first nodes of chains and the nodes after them, by forEach node.
+    the last entry.
     """
     out: dict[str, list[str]] = {}
-    for source, target, _ in ways:
-        out.setdefault(source, []).append(target)
+    ends: dict[str, str] = {}
+    for way in ways:
+        out.setdefault(way.source, []).append(way.target)
+        if way.key == ("next",):
+            ends[way.source] = way.target
     # The nodes that run for each entry.
-    chains = {loop: reachable(out, [first], until=end) - {end} for loop, (first, end) in loops.items()}
-    drawn: list[Way] = []
-    for source, target, label in ways:
-        around = [loop for loop, (_, end) in loops.items() if end == target and source in chains[loop]]
-        drawn.append((source, min(around, key=lambda loop: len(chains[loop]), default=target), label))
-    return drawn
+    chains = {
+        way.source: reachable(out, [way.target], until=ends.get(way.source)) - {ends.get(way.source)}
+        for way in ways
+        if way.key == ("do",)
+    }
 
+    def drawn(way: Way) -> str:
+        around = [loop for loop in chains if ends.get(loop) == way.target and way.source in chains[loop]]
+        return min(around, key=lambda loop: len(chains[loop]), default=way.target)
 
-def detail(node: Node) -> str:
-    """A node's work in one short line; empty for entry and exit."""  # @NodeTypeDispatch
-    match node:
-        case EntryNode() | ExitNode():
-            return ""
-        case TransformNode():
-            return "transform"
-        case McpNode():
-            return f"{node.tool} @ {node.server}"
-        case SwitchNode():
-            return "switch"
-        case ParallelNode():
-            return f"parallel: {len(node.branches)} branches"
-        case ForEachNode():
-            return "for each"
-        case ToolNode():
-            return f"tool {node.tool}"
+    return [(way, drawn(way)) for way in ways]
 
 
 def _shape(node: Node) -> str:
     label = _escaped(node.id)
-    if extra := detail(node):
+    if extra := node.detail(node.written.raw):
         label = f"{label}<br/>{_escaped(extra)}"
-    match node:
-        case EntryNode() | ExitNode():
-            return f'(["{label}"])'
-        case SwitchNode():
-            return f'{{"{label}"}}'
-        case McpNode() | ToolNode():
-            return f'[["{label}"]]'
-        case _:
-            return f'["{label}"]'
+    begin, end = {
+        Shape.END: ("([", "])"),
+        Shape.SWITCH: ("{", "}"),
+        Shape.CALL: ("[[", "]]"),
+        Shape.BOX: ("[", "]"),
+    }[node.shape]
+    return f'{begin}"{label}"{end}'
 
 
 def _escaped(text: str) -> str:
@@ -132,9 +109,8 @@ class Box:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnLine:
-    source: str
-    target: str
-    label: str  # the text on it, or an empty text
+    way: Way
+    target: str  # where it is drawn to: the loop, at the end of a round
     points: tuple[tuple[float, float], ...]  # its points, including the ends
     is_back: bool  # whether it leads to a node above, or back to its own node
 
@@ -152,7 +128,7 @@ Bend = tuple[int, int]
 
 
 class _Layout:
-    def __init__(self, texts: Mapping[str, str], ways: Sequence[Way], entry: str | None) -> None:
+    def __init__(self, texts: Mapping[str, str], ways: Sequence[DrawnWay], entry: str | None) -> None:
         # From the entry on, so that the edges which close a cycle are those that lead backward for a reader.
         self.nodes = sorted(texts, key=lambda node: node != entry)
         self.ways = ways
@@ -168,8 +144,8 @@ class _Layout:
     def _ways_back(self) -> set[int]:
         """Indices of the edges that close a cycle, found by depth-first search from the entry node."""
         out: dict[str, list[int]] = {}
-        for number, (source, _, _) in enumerate(self.ways):
-            out.setdefault(source, []).append(number)
+        for number, (way, _) in enumerate(self.ways):
+            out.setdefault(way.source, []).append(number)
         back: set[int] = set()
         state: dict[str, bool] = {}  # True while the node is on the way down
         for start in self.nodes:
@@ -198,9 +174,9 @@ class _Layout:
         # Without cycles the longest way has at most as many edges as there are nodes, so this always ends.
         for _ in self.nodes:
             moved = False
-            for source, target, _ in forward:
-                if layer[target] <= layer[source]:
-                    layer[target] = layer[source] + 1
+            for way, target in forward:
+                if layer[target] <= layer[way.source]:
+                    layer[target] = layer[way.source] + 1
                     moved = True
             if not moved:
                 break
@@ -211,11 +187,11 @@ class _Layout:
         for node in self.widths:
             rows[self.layer[node]].append(node)
         links: list[tuple[str | Bend, str | Bend]] = []
-        for number, (source, target, _) in enumerate(self.ways):
+        for number, (way, target) in enumerate(self.ways):
             if number in self.back:
                 continue
-            last: str | Bend = source
-            for level in range(self.layer[source] + 1, self.layer[target]):
+            last: str | Bend = way.source
+            for level in range(self.layer[way.source] + 1, self.layer[target]):
                 bend = (number, level)
                 rows[level].append(bend)
                 links.append((last, bend))
@@ -267,11 +243,11 @@ class _Layout:
 
 def lay_out(tool: GraphTool) -> Drawing:
     """Lays out a tool's graph; see `laid_out`."""
-    texts = {node.id: detail(node) for node in tool.nodes}
+    texts = {node.id: node.detail(node.written.raw) for node in tool.nodes}
     return laid_out(texts, drawn_ways(tool), tool.entry.id)
 
 
-def laid_out(texts: Mapping[str, str], ways: Sequence[Way], entry: str | None) -> Drawing:
+def laid_out(texts: Mapping[str, str], ways: Sequence[DrawnWay], entry: str | None) -> Drawing:
     """Lays out a graph, in pixels from the top left corner; all its edges lead to its own nodes.
 
     `texts` are what is written below the id of each node.
@@ -293,8 +269,8 @@ def laid_out(texts: Mapping[str, str], ways: Sequence[Way], entry: str | None) -
         (layout.x[item] + layout.width_of(item) / 2 for row in layout.rows for item in row), default=0
     )
     lines: list[DrawnLine] = []
-    for number, (source, target, label) in enumerate(layout.ways):
-        start, end = boxes[source], boxes[target]
+    for number, (way, target) in enumerate(layout.ways):
+        start, end = boxes[way.source], boxes[target]
         is_back = number in layout.back
         if is_back:
             # Between the layers, so that the line does not cross a node.
@@ -311,9 +287,9 @@ def laid_out(texts: Mapping[str, str], ways: Sequence[Way], entry: str | None) -
         else:
             bends = [
                 (layout.x[number, level], middle[level])
-                for level in range(layout.layer[source] + 1, layout.layer[target])
+                for level in range(layout.layer[way.source] + 1, layout.layer[target])
             ]
             points = ((start.x, start.y + _HEIGHT / 2), *bends, (end.x, end.y - _HEIGHT / 2))
-        lines.append(DrawnLine(source=source, target=target, label=label, points=points, is_back=is_back))
+        lines.append(DrawnLine(way=way, target=target, points=points, is_back=is_back))
     height = (middle[-1] if middle else 0) + _HEIGHT / 2 + _MARGIN
     return Drawing(width=right + _MARGIN + 40, height=height, boxes=tuple(boxes.values()), lines=tuple(lines))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, cast, get_args
+from typing import TYPE_CHECKING, Any, cast
 
 from knime_mcp.client.limits import Limits
 from knime_mcp.client.validation.schemas import CompiledSchema, compile_schema
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     from knime_mcp.runs.server_configs import ServerConfig
     from knime_mcp.yaml_text import Problem
+
+    from .nodes import Node
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,19 +52,60 @@ class InvalidExpression:
 Template = Any
 
 
-def template_json(template: Template) -> Any:
-    """A template as JSON, with expressions as ``{expr: ...}``."""
-    match template:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """A rule of JSON Logic, as plain JSON. `standard`: a ``var`` is a path, as JSON Logic says."""
+
+    value: Any
+    standard: bool
+    position: Position | None = field(default=None, compare=False, repr=False)
+
+
+#: What a node evaluates.
+Part = Any
+
+
+def shown_part(part: Part) -> Any:
+    """What a node evaluates as JSON: expressions in arguments as ``{expr: ...}``."""
+    match part:
         case Expression():
-            return {"expr": template.text}
+            return part.text
         case InvalidExpression():
-            return {"expr": template.message}
+            return part.message
+        case Rule():
+            return part.value
         case dict():
-            return {name: template_json(value) for name, value in cast("dict[str, Any]", template).items()}
+            return {name: _marked(value) for name, value in cast("dict[str, Any]", part).items()}
         case list():
-            return [template_json(value) for value in cast("list[Any]", template)]
+            return [_marked(value) for value in cast("list[Any]", part)]
         case _:
-            return template
+            return part
+
+
+def _marked(part: Part) -> Any:
+    return (
+        {"expr": shown_part(part)} if isinstance(part, Expression | InvalidExpression) else shown_part(part)
+    )
+
+
+def nothing_found_by(node: Node, context: Mapping[str, Any]) -> list[str]:
+    """The paths in a node's expressions that lead nowhere in a context."""
+    texts = (text for _, part in node.parts for text in _expressions(part))
+    return list(dict.fromkeys(path for text in texts for path in nothing_found(text, context)))
+
+
+def _expressions(part: Part) -> Iterator[str]:
+    match part:
+        case Expression():
+            yield part.text
+        case Rule():
+            yield from () if part.standard else vars_of(part.value)
+        case dict() | list():
+            inner = cast("dict[str, Any]", part)
+            for value in inner.values() if isinstance(part, dict) else inner:
+                yield from _expressions(value)
+        case _:
+            pass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,215 +117,6 @@ class Retry:
     backoff: float = 2.0  # factor for the delay before each further call; at least 1
     max_delay: float = 30.0  # maximum delay in seconds
     tool_errors: bool = False  # whether to retry also after an answer that says that the tool failed
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cache:
-    """The caching of a read-only call's results for `ttl` seconds, for calls with the same arguments."""
-
-    ttl: float = 300.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeBase:
-    """What all nodes have: an id that is unique in the tool, and a place in the document."""
-
-    id: str
-    position: Position | None = field(default=None, compare=False, repr=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EntryNode(NodeBase):
-    """The beginning of a run; its output is the arguments."""
-
-    next: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExitNode(NodeBase):
-    """The end of a run; its output is the output of the node before."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TransformNode(NodeBase):
-    """Evaluates an expression on the context."""
-
-    expression: Expression
-    next: str
-    on_error: str | None = None  # node that follows if this one fails; None ends the run
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class McpNode(NodeBase):
-    """Calls a tool on an MCP server."""
-
-    server: str  # key in `GraphDocument.servers`
-    tool: str
-    # arguments: name to template (JSON with `Expression` values in it), or an expression for all
-    args: Template
-    next: str
-    on_error: str | None = None  # node that follows if the call fails for good; None ends the run
-    retry: Retry | None = None  # the retries; None: no retries
-    timeout: float | None = None  # seconds for one call; None: the default
-    cache: Cache | None = None  # the caching of results; None: no caching
-    # the places of its keys, by the keys below the node: ``("tool",)``, ``("args", "path")``
-    places: Mapping[tuple[str, ...], Position] = field(
-        default_factory=dict[tuple[str, ...], Position], compare=False, repr=False
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Condition:
-    """A condition of a switch and its target."""
-
-    rule: Any  # JSON Logic as plain JSON; meaningless if `always`
-    next: str
-    always: bool = False  # whether the condition has no rule and holds always
-    position: Position | None = field(default=None, compare=False, repr=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SwitchNode(NodeBase):
-    """Continues at the target of the first rule that holds; the output is the id of that node."""
-
-    conditions: tuple[Condition, ...]  # the conditions, in the order in which they are tried
-    default: str | None = None  # node that follows if no rule holds; None makes that an error
-    standard: bool = False  # whether a ``var`` is a path, as in JSON Logic's standard, and not JSONata
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ParallelNode(NodeBase):
-    """Runs several branches at once.
-
-    A branch is the chain of nodes from its first node up to, but without, the node `next`. It sees the
-    context from before the branches, and its own nodes. The output is an object: the id of each branch's
-    first node to the output of its last node.
-    """
-
-    branches: tuple[str, ...]  # first node of each branch
-    next: str  # node where the branches meet
-    on_error: str | None = None  # node that follows if a branch fails; None ends the run
-    max_concurrency: int | None = None  # maximum number of branches that run at the same time; None: all
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForEachNode(NodeBase):
-    """Runs a chain of nodes for each entry of a list.
-
-    The chain begins with the node `body` and goes up to, but without, the node `next`. In the chain, the
-    value of this node's id is ``{"item": ..., "index": ...}`` (index from 0). The node's output is the list
-    of the outputs of the chain's last nodes, in the order of the entries.
-    """
-
-    # expression for the list; undefined is an empty list, a single value a list with one entry
-    items: Expression
-    body: str  # first node of the chain
-    next: str  # node that follows after the last entry
-    on_error: str | None = None  # node that follows if an entry fails; None ends the run
-    max_concurrency: int = 1
-    max_items: int = 1000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolNode(NodeBase):
-    """Calls another tool of the same document."""
-
-    tool: str
-    args: Template
-    next: str
-    on_error: str | None = None
-    retry: Retry | None = None
-    timeout: float | None = None  # seconds for one call; None: the rest of the run's time
-
-
-_Working = TransformNode | McpNode | SwitchNode | ParallelNode | ForEachNode | ToolNode
-Node = EntryNode | ExitNode | _Working
-
-
-def type_name(node: Node) -> str:
-    return _written(type(node))
-
-
-def _written(kind: type[Node]) -> str:
-    name = kind.__name__.removesuffix("Node")
-    return name[0].lower() + name[1:]
-
-
-NODE_TYPES: Final = tuple(_written(kind) for kind in get_args(Node))
-
-
-def evaluated(node: Node) -> tuple[tuple[str, Any], ...]:
-    """The expressions of a node: pairs of a name and an expression, arguments, or a JSON Logic rule."""
-    # @NodeTypeDispatch
-    match node:
-        case TransformNode():
-            return (("expression", node.expression.text),)
-        case ForEachNode():
-            return (("items", node.items.text),)
-        case McpNode() | ToolNode():
-            return (("arguments", template_json(node.args)),)
-        case SwitchNode():
-            return tuple(
-                (f"rule {number} → {condition.next}", condition.rule)
-                for number, condition in enumerate(node.conditions, 1)
-                if not condition.always
-            )
-        case EntryNode() | ExitNode() | ParallelNode():
-            return ()
-
-
-def nothing_found_by(node: Node, context: Mapping[str, Any]) -> list[str]:
-    """The paths in a node's expressions that lead nowhere in a context."""
-    match node:
-        case TransformNode():
-            texts = [node.expression.text]
-        case ForEachNode():
-            texts = [node.items.text]
-        case McpNode() | ToolNode():
-            texts = list(_expressions(node.args))
-        case SwitchNode() if not node.standard:
-            texts = [text for condition in node.conditions for text in vars_of(condition.rule)]
-        case _:
-            return []
-    return list(dict.fromkeys(path for text in texts for path in nothing_found(text, context)))
-
-
-def _expressions(template: Template) -> Iterator[str]:
-    match template:
-        case Expression():
-            yield template.text
-        case dict() | list():
-            inner = cast("dict[str, Any]", template)
-            for value in inner.values() if isinstance(template, dict) else inner:
-                yield from _expressions(value)
-        case _:
-            pass
-
-
-def exits(node: Node) -> tuple[tuple[str, str], ...]:
-    """Labels and targets of a node's edges, in the order in which they are tried."""  # @NodeTypeDispatch
-    match node:
-        case ExitNode():
-            return ()
-        case EntryNode():
-            return (("", node.next),)
-        case SwitchNode():
-            ways = [
-                ("otherwise" if condition.always else f"condition {number}", condition.next)
-                for number, condition in enumerate(node.conditions, 1)
-            ]
-            return (*ways, *([("otherwise", node.default)] if node.default is not None else []))
-        case ParallelNode():
-            first = tuple(("branch", branch) for branch in node.branches)
-            return (*first, ("joined", node.next), *_error(node.on_error))
-        case ForEachNode():
-            return (("each", node.body), ("done", node.next), *_error(node.on_error))
-        case TransformNode() | McpNode() | ToolNode():
-            return (("", node.next), *_error(node.on_error))
-
-
-def _error(target: str | None) -> tuple[tuple[str, str], ...]:
-    return () if target is None else (("error", target),)
 
 
 def reachable(graph: Mapping[str, Sequence[str]], start: Sequence[str], until: str | None = None) -> set[str]:
@@ -307,6 +141,10 @@ class Dialect(StrEnum):
 
     TARGET = "target"
     NEXT = "next"
+
+    @property
+    def other(self) -> Dialect:
+        return Dialect.NEXT if self is Dialect.TARGET else Dialect.TARGET
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -335,12 +173,12 @@ class GraphTool:
         object.__setattr__(self, "input_schema_json", compact_json(self.input_schema))
 
     @property
-    def entry(self) -> EntryNode:
-        return next(node for node in self.nodes if isinstance(node, EntryNode))
+    def entry(self) -> Node:
+        return next(node for node in self.nodes if node.kind == "entry")
 
     @property
-    def exit(self) -> ExitNode:
-        return next(node for node in self.nodes if isinstance(node, ExitNode))
+    def exit(self) -> Node:
+        return next(node for node in self.nodes if node.kind == "exit")
 
 
 def compiled(schema: Mapping[str, Any]) -> CompiledSchema:

@@ -22,7 +22,7 @@ from knime_mcp.types.texts import without_surrogates
 from knime_mcp.web.tool_server import Info
 from knime_mcp.yaml_text import as_mapping
 
-from .graph_model import EntryNode, ExitNode, SwitchNode, TransformNode, for_clients
+from .graph_model import for_clients
 from .run_control import Hooks, RunError
 
 if TYPE_CHECKING:
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 
     from .api import McpGraphApi
     from .executor import GraphExecutor, RunResult
-    from .graph_model import GraphTool, Node
+    from .graph_model import GraphTool
+    from .nodes import Node
 
 
 _log = logging.getLogger(__name__)
@@ -325,7 +326,7 @@ class QuickRuns:
 
 
 def _only_computes(tool: GraphTool) -> bool:
-    return all(isinstance(node, EntryNode | ExitNode | SwitchNode | TransformNode) for node in tool.nodes)
+    return all(node.computes_only for node in tool.nodes)
 
 
 _LOOK_SECONDS: Final = 0.25

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from knime_mcp.web.tracing import Tracing
 
-from .graph_model import McpNode, ToolNode
+from .nodes import McpNode, ToolNode
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
     from opentelemetry.trace import Span, TracerProvider
 
-    from .graph_model import Node
+    from .nodes import Node
     from .run_state import NodeRecord, RunState
 
 

@@ -13,7 +13,9 @@ from knime_mcp.yaml_text import as_list, as_mapping, did_you_mean
 
 from .document_checks import check_expressions
 from .expressions.plain_paths import asked_nodes, plain_paths
-from .graph_model import EntryNode, Expression, InvalidExpression, McpNode, ToolNode
+from .graph_model import Expression, InvalidExpression
+from .nodes import EntryNode, McpNode, ToolNode
+from .nodes.calling import CallingNode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
     from .document_checks import PlacedTool
     from .expressions.plain_paths import Name
-    from .graph_model import Node
+    from .nodes import Node
 
 _DEEPEST_LIST: Final = 8
 _SCALARS: Final = frozenset({"string", "number", "integer", "boolean", "null"})
@@ -46,10 +48,14 @@ class CalledTools:
         default_factory=dict[tuple[str, str], CalledTool]
     )
 
-    def called_by(self, node: McpNode | ToolNode) -> CalledTool | None:
-        if isinstance(node, ToolNode):
-            return self.own.get(node.tool)
-        return self.of_servers.get((node.server, node.tool))
+    def called_by(self, node: Node | None) -> CalledTool | None:
+        match node:
+            case ToolNode():
+                return self.own.get(node.tool)
+            case McpNode():
+                return self.of_servers.get((node.server, node.tool))
+            case _:
+                return None
 
 
 class FieldChecks:
@@ -68,8 +74,7 @@ class FieldChecks:
         for node, path in self._placed:
             self._node = f'Node "{node.id}"'
             check_expressions(self._findings, node, self._ids, self._looked_up)
-            called = self._tools.called_by(node) if isinstance(node, ToolNode) else None
-            if called is not None and isinstance(node, ToolNode):
+            if isinstance(node, ToolNode) and (called := self._tools.called_by(node)) is not None:
                 for keys, message, fix in wrong_names(node, called.input_schema or {}):
                     self._findings.warn(f"{self._node}: {message}", (*path, *keys), fix)
 
@@ -91,11 +96,11 @@ class FieldChecks:
         is_entry, schema, whose = isinstance(node, EntryNode), None, "the inputSchema"
         if is_entry:
             schema = {**self._input_schema, "type": "object"}
-        elif isinstance(node, McpNode | ToolNode) and (called := self._tools.called_by(node)) is not None:
+        elif isinstance(node, CallingNode) and (called := self._tools.called_by(node)) is not None:
             schema, whose = called.output_schema, f"the outputSchema of '{node.tool}'"
         root, where = as_mapping(schema), [node_id]
         # The output of a node whose error was caught is that error.
-        if names and names[0].text == "error" and getattr(node, "on_error", None) is not None:
+        if names and names[0].text == "error" and node is not None and node.on_error is not None:
             return
         for name in names:
             known, is_closed = _declared(schema, root)
@@ -119,7 +124,7 @@ class FieldChecks:
 
 
 def wrong_names(
-    node: McpNode | ToolNode, schema: Mapping[str, Any]
+    node: CallingNode, schema: Mapping[str, Any]
 ) -> Iterator[tuple[tuple[str, ...], str, str | None]]:
     """Required arguments that are missing, and unknown ones: their keys, what is wrong, the fix."""
     if isinstance(node.args, Expression | InvalidExpression):

@@ -11,8 +11,9 @@ from knime_mcp.runs.server_configs import client_for
 from knime_mcp.types.errors import MCPError
 from knime_mcp.yaml_text import Problem, Severity, as_list, as_mapping, one_of
 
-from .graph_model import Expression, InvalidExpression, McpNode
+from .graph_model import Expression, InvalidExpression
 from .known_fields import CalledTool, wrong_names
+from .nodes import McpNode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -60,7 +61,7 @@ def _server(
             tools = {tool.name: tool for tool in client.list_tools()}
     except MCPError as error:
         message = f"the server '{config.name}' could not be asked for its tools: {error.sentence}"
-        found.problems.append(_problem(message, _at(nodes[0], "server"), Severity.WARNING))
+        found.problems.append(_problem(message, nodes[0].written.at("server"), Severity.WARNING))
         return
     found.problems.extend(problem for node in nodes for problem in _call(node, tools))
     for name, tool in tools.items():
@@ -75,7 +76,7 @@ def _call(node: McpNode, tools: Mapping[str, ToolDefinition]) -> list[Problem]:
     if tool is None:
         fix = one_of(node.tool, sorted(tools))
         message = f'Node "{node.id}": the server "{node.server}" has no tool "{node.tool}"'
-        return [_problem(message, _at(node, "tool"), Severity.ERROR, fix)]
+        return [_problem(message, node.written.at("tool"), Severity.ERROR, fix)]
     if isinstance(node.args, Expression | InvalidExpression):
         return []  # the expression makes all arguments
     schema = as_mapping(tool.input_schema)
@@ -83,12 +84,12 @@ def _call(node: McpNode, tools: Mapping[str, ToolDefinition]) -> list[Problem]:
     problems: list[Problem] = []
     for keys, message, fix in wrong_names(node, schema):
         severity = Severity.ERROR if refused or keys == ("args",) else Severity.WARNING
-        problems.append(_problem(f'Node "{node.id}": {message}', _at(node, *keys), severity, fix))
+        problems.append(_problem(f'Node "{node.id}": {message}', node.written.at(*keys), severity, fix))
     properties = properties_in(schema, schema)
     for name, value in as_mapping(node.args).items():
         if name in properties and _is_literal(value) and (wrong := _violation(properties[name], value)):
             message = f'Node "{node.id}": the argument "{name}" of the tool "{node.tool}": {wrong}'
-            problems.append(_problem(message, _at(node, "args", name), Severity.ERROR))
+            problems.append(_problem(message, node.written.at("args", name), Severity.ERROR))
     return problems
 
 
@@ -118,10 +119,6 @@ def _violation(schema: Any, value: Any) -> str | None:
     except (jsonschema_rs.ValidationError, ValueError):
         return None
     return None if error is None else error.message
-
-
-def _at(node: McpNode, *keys: str) -> Position | None:
-    return node.places.get(keys, node.position)
 
 
 def _problem(message: str, position: Position | None, severity: Severity, fix: str | None = None) -> Problem:

@@ -5,15 +5,19 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from knime_mcp.types.errors import MCPError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from .graph_model import Node
+    from .nodes import Node
     from .run_state import NodeRecord
+
+
+FINAL: Final = frozenset({"limit", "stopped", "unknown"})
+"""Kinds of errors that end a run, whatever its nodes have for errors."""
 
 
 class RunError(MCPError):

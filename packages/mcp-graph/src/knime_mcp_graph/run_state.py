@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
     from knime_mcp.audit.secrets import SecretMarker
 
-    from .graph_model import ExecutionLimits, GraphTool, Node
+    from .graph_model import ExecutionLimits, GraphTool
+    from .nodes import Node
 
 
 # By so many bytes a process may grow through all of its runs, unless the document says otherwise.

@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     from knime_mcp.runs.server_configs import ServerConfig
 
     from .audited_calls import AuditedCalls
-    from .graph_model import McpNode, Retry, Template
+    from .graph_model import Retry, Template
+    from .nodes import McpNode
     from .run_state import NodeRecord, NodeSequence, RunState
 
 
@@ -172,10 +173,13 @@ def output_of(result: CallToolResult) -> Any:
 
 
 def may_succeed_later(error: RunError, retry: Retry) -> bool:
-    """Returns whether to retry. A tool's own error is an answer, unless the node retries ``tool_errors``."""
+    """Returns whether to retry: what may have run is not made again, as it may do harm twice.
+
+    A tool's own error is an answer, unless the node retries ``tool_errors``.
+    """
     if isinstance(error, ToolFailedError):
         return retry.tool_errors
-    return error.kind == "call" and error.code not in _INVALID
+    return error.kind == "call" and not error.may_have_run and error.code not in _INVALID
 
 
 def retried(retry: Retry | None, line: NodeSequence, record: NodeRecord, attempt: Callable[[], Any]) -> Any:
@@ -229,7 +233,9 @@ def _failed(node: McpNode, error: MCPError) -> RunError:
     kind = "arguments" if isinstance(error, ArgumentsInvalid | AuthError) else "call"
     kind = "unknown" if isinstance(error, OutcomeUnknown) else kind
     what = f"The call of '{node.tool}' on the server '{node.server}' failed: {error.what}"
-    return RunError(what, kind=kind, code=code, fix=error.fix)
+    failure = RunError(what, kind=kind, code=code, fix=error.fix)
+    failure.may_have_run = error.may_have_run
+    return failure
 
 
 def _refused(node: McpNode, result: CallToolResult) -> RunError:

@@ -23,8 +23,8 @@ from knime_mcp.web.tool_server import Info, Refused, RequestedCall
 from knime_mcp.yaml_text import Severity, as_list, as_mapping, one_of
 
 from .api import McpGraphApi
-from .document_edits import GraphEditError, with_value
-from .document_loading import DocumentError, read_yaml
+from .document_edits import GraphEditError
+from .document_loading import DocumentError
 from .executor import violation
 from .expressions import UNDEFINED, Bounds, evaluate
 from .expressions.javascript import json_value, truthy
@@ -242,7 +242,13 @@ class Toolkit:
         return {"tool": tools[_index(tools, toolName)]}
 
     def _written(self) -> list[Raw]:
-        return _tools(json_value(read_yaml(self._desk.text, self._desk.file.name).data))
+        return _tools(json_value(self._data()))
+
+    def _data(self) -> Any:
+        checked = self._desk.checked()
+        if checked.source is None:
+            raise DocumentError(self._desk.file.name, checked.problems)
+        return checked.source.data
 
     def _server_tools(self, *, serverName: str) -> Raw:  # noqa: N803 - as the reference calls it
         servers = self._document().servers
@@ -269,14 +275,11 @@ class Toolkit:
         desk = self._desk
         before, number = desk.checked().document, desk.number
 
-        def edited(data: Any, _dialect: Dialect) -> Any:
-            tools = edit(_tools(data))
-            names = [tool.get("name") for tool in tools]
-            if twice := next((name for name in names if names.count(name) > 1), None):
-                raise GraphEditError(f"There is a tool '{twice}' already", fix="Choose another name")
-            return with_value(data, ("tools",), tools)
-
-        desk.change(number, edited)
+        tools = edit(_tools(self._data()))
+        names = [tool.get("name") for tool in tools]
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise GraphEditError(f"There is a tool '{twice}' already", fix="Choose another name")
+        desk.apply(number, {"kind": "set", "path": ["tools"], "value": tools})
         if desk.number == number:
             raise GraphEditError("The document is so already; nothing was changed")
         with _or_back(desk.undo, desk.take_theirs):  # if somebody changed the file just now, it is theirs

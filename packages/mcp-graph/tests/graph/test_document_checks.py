@@ -441,8 +441,13 @@ def test_a_switch_without_next_is_told_once():
 
 def test_whole_numbers_that_become_others_are_said_wherever_they_stand(subtests):
     number = 2**53 + 1
+    written = [number, f"{number}.0", hex(number), f"!!int {number}", f"[{{deep: {number}}}]"]
+    arguments = [f"v: {value}" for value in written] + [f"{number}: 1", f"v: {{expr: 'entry = {number}.0'}}"]
     for where, nodes, schema in [
-        ("an argument", (f"{{id: x, type: tool, tool: t, args: {{v: {number}}}, next: exit}}",), "{}"),
+        *(
+            (f"argument {args}", (f"{{id: x, type: tool, tool: t, args: {{{args}}}, next: exit}}",), "{}")
+            for args in arguments
+        ),
         ("a default", (transform("1"),), f"{{properties: {{v: {{default: {number}}}}}}}"),
         ("an expression", (transform(f"entry.v = {number}"),), "{}"),
         (
@@ -454,6 +459,7 @@ def test_whole_numbers_that_become_others_are_said_wherever_they_stand(subtests)
         with subtests.test(where=where):
             text = yaml(tool(ENTRY, *nodes, EXIT, schema=schema), servers="")
             (said,) = [line for line in texts(check_text(text), Severity.WARNING) if "2^53" in line]
-            assert f"{number} becomes {number - 1}" in said
-    exact = yaml(tool(ENTRY, transform(f"'{number}' & \"{number}\" & {number - 1}"), EXIT), servers="")
+            assert f"becomes {number - 1}" in said
+    expression = f"'{number}' & \"{number}\" & {number - 1} & entry.`{number}`"
+    exact = yaml(tool(ENTRY, transform(expression), EXIT), servers="")
     assert "2^53" not in str(check_text(exact).problems)

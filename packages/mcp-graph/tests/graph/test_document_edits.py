@@ -7,24 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knime_mcp_graph.document_edits import (
-    GraphEditError,
-    connected,
-    with_new_id,
-    with_new_tool_name,
-    with_node,
-    with_tool,
-    with_value,
-    without_node,
-)
+from knime_mcp_graph.document_edits import GraphEditError, apply
 from knime_mcp_graph.document_loading import STARTER, read_yaml, write_yaml
 from knime_mcp_graph.executor import GraphExecutor
 from knime_mcp_graph.graph_model import Dialect
 
 from . import graphs
 
-NODES = ("tools", 0, "nodes")
-NEXT = Dialect.NEXT
+NODES = ["tools", 0, "nodes"]
 ALL_KINDS = """\
 version: "1.0"
 server: {name: s, version: "1"}
@@ -82,6 +72,10 @@ tools:
 """
 
 
+def edit(data, kind, *, dialect=Dialect.NEXT, **change):
+    return apply(data, {"kind": kind, "nodes": NODES, **change}, dialect)
+
+
 def data_of(text):
     return read_yaml(text, "t").data
 
@@ -103,19 +97,17 @@ def test_a_renamed_node_has_its_new_name_everywhere(subtests):
     for name in ["start", "list", "each", "twice", "fan", "left", "right", "way", "inner", "end"]:
         for new in ["other_name", "two words", "and"]:
             with subtests.test(name=name, new=new):
-                text, lines = changes(
-                    ALL_KINDS, with_new_id(data_of(ALL_KINDS), NODES, name, new, dialect=NEXT)
-                )
+                text, lines = changes(ALL_KINDS, edit(data_of(ALL_KINDS), "rename", id=name, to=new))
                 assert result(text) == as_before
                 touched = [line[1:] for line in lines if line[0] == "-"]
                 assert len(lines) == 2 * len(touched)  # no line more, and none less
                 assert all(name in line for line in touched)
-                back, _ = changes(text, with_new_id(data_of(text), NODES, new, name, dialect=NEXT))
+                back, _ = changes(text, edit(data_of(text), "rename", id=new, to=name))
                 assert result(back) == as_before
 
 
 def test_names_that_are_something_else_stay():
-    text, _ = changes(ALL_KINDS, with_new_id(data_of(ALL_KINDS), NODES, "list", "all", dialect=NEXT))
+    text, _ = changes(ALL_KINDS, edit(data_of(ALL_KINDS), "rename", id="list", to="all"))
     assert "'list': 'list'" in text
     assert "items: all.result" in text
     assert "# of numbers" in text
@@ -130,14 +122,14 @@ def test_arguments_of_the_older_dialect_and_rules_of_the_standard():
         " {var: [start.m, 3]}]}, target: end}]}",
         "{id: end, type: exit}",
     )
-    new, _ = changes(text, with_new_id(data_of(text), NODES, "start", "go", dialect=Dialect.TARGET))
+    new, _ = changes(text, edit(data_of(text), "rename", id="start", to="go", dialect=Dialect.TARGET))
     assert "args: {a: $.go.n, b: start.n, c: $start}" in new
     assert "{var: go.n}, {var: [go.m, 3]}" in new
 
 
 def test_a_node_comes_between_two():
     node = {"id": "new", "type": "transform", "transform": {"expr": "1"}}
-    data = with_node(data_of(ALL_KINDS), NODES, node, after="other", dialect=NEXT)
+    data = edit(data_of(ALL_KINDS), "add", node=node, after="other")
     _, lines = changes(ALL_KINDS, data)
     assert lines == [
         "-      - {id: other, type: transform, transform: {expr: \"{'n': start.n}\"}, next: end}",
@@ -147,14 +139,14 @@ def test_a_node_comes_between_two():
 
 
 def test_a_node_that_goes_is_bridged():
-    data = without_node(data_of(ALL_KINDS), NODES, "left")
+    data = edit(data_of(ALL_KINDS), "remove", id="left")
     text, lines = changes(ALL_KINDS, data)
     assert [line for line in lines if "branches" in line] == [
         "-        branches: [left, right]",
         "+        branches: [right]",
     ]
     assert len(lines) == 3
-    gone = without_node(data_of(ALL_KINDS), NODES, "list")
+    gone = edit(data_of(ALL_KINDS), "remove", id="list")
     assert data_of(changes(ALL_KINDS, gone)[0])["tools"][0]["nodes"][0]["next"] == "each"
     assert "# both at once" in text
 
@@ -162,17 +154,17 @@ def test_a_node_that_goes_is_bridged():
 @pytest.mark.parametrize(
     ("source", "way", "target", "lines"),
     [
-        ("start", "next", "end", ["-next: list}", "+next: end}"]),
-        ("fan", "branches", "other", ["-[left, right]", "+[left, right, other]"]),
-        ("fan", "branches.1", "", ["-[left, right]", "+[left]"]),
-        ("way", "conditions", "end", ["+- rule: true", "+next: end"]),
-        ("way", "conditions.0.next", "end", ["-next: inner", "+next: end"]),
-        ("list", "onError", "end", ["+onError: end"]),
-        ("list", "next", "", ["-next: each"]),
+        ("start", ["next"], "end", ["-next: list}", "+next: end}"]),
+        ("fan", ["branches"], "other", ["-[left, right]", "+[left, right, other]"]),
+        ("fan", ["branches", 1], "", ["-[left, right]", "+[left]"]),
+        ("way", ["conditions"], "end", ["+- rule: true", "+next: end"]),
+        ("way", ["conditions", 0, "next"], "end", ["-next: inner", "+next: end"]),
+        ("list", ["onError"], "end", ["+onError: end"]),
+        ("list", ["next"], "", ["-next: each"]),
     ],
 )
 def test_ways(source, way, target, lines):
-    data = connected(data_of(ALL_KINDS), NODES, source, way, target, dialect=NEXT)
+    data = edit(data_of(ALL_KINDS), "connect", source=source, way=way, target=target)
     found = changes(ALL_KINDS, data)[1]
     assert len(found) == len(lines)
     for line, wanted in zip(found, lines, strict=True):
@@ -181,31 +173,34 @@ def test_ways(source, way, target, lines):
 
 
 def test_settings_by_their_place():
-    data = with_value(data_of(ALL_KINDS), (*NODES, 8, "retry", "attempts"), 5)
+    data = edit(data_of(ALL_KINDS), "set", path=[*NODES, 8, "retry", "attempts"], value=5)
     assert changes(ALL_KINDS, data)[1] == ["+        retry: {attempts: 5}"]
-    assert "inputSchema" not in with_value(data, ("tools", 0, "inputSchema"), None)["tools"][0]
+    without = edit(data, "set", path=["tools", 0, "inputSchema"])
+    assert "inputSchema" not in without["tools"][0]
 
 
 def test_a_node_after_one_that_led_nowhere():
     """Its way is added at the place in the text where the new node begins."""
     text = STARTER.read_text("utf-8")
-    text = changes(text, without_node(data_of(text), NODES, "exit"))[0]
+    text = changes(text, edit(data_of(text), "remove", id="exit"))[0]
     node = {"id": "new", "type": "transform", "transform": {"expr": "1"}}
-    after = with_node(data_of(text), NODES, node, after="morning", dialect=NEXT)
+    after = edit(data_of(text), "add", node=node, after="morning")
     assert data_of(changes(text, after)[0]) == after
 
 
 def test_what_does_not_fit_is_refused():
     data = data_of(ALL_KINDS)
     for change in (
-        lambda: with_new_id(data, NODES, "list", "each", dialect=NEXT),
-        lambda: with_new_id(data, NODES, "gone", "new", dialect=NEXT),
-        lambda: with_node(data, NODES, {"id": "list"}, dialect=NEXT),
-        lambda: with_value(data, ("tools", 9, "name"), "x"),
-        lambda: with_value(data, ("version", "name"), "x"),
+        {"kind": "rename", "id": "list", "to": "each"},
+        {"kind": "rename", "id": "gone", "to": "new"},
+        {"kind": "add", "node": {"id": "list"}},
+        {"kind": "remove", "id": "list", "nodes": ["tools", 9, "nodes"]},
+        {"kind": "set", "path": ["tools", 9, "name"], "value": "x"},
+        {"kind": "set", "path": ["version", "name"], "value": "x"},
+        {"kind": "paint"},
     ):
         with pytest.raises(GraphEditError):
-            change()
+            edit(data, **change) if "nodes" not in change else apply(data, change, Dialect.NEXT)
 
 
 @settings(max_examples=40, deadline=None)
@@ -223,17 +218,17 @@ def test_any_changes_of_nodes(data):
             case "add":
                 expression = {"expr": draw(st.text("ab'\": #\n"))}
                 node = {"id": f"new {number}", "type": "transform", "transform": expression}
-                after = with_node(before, NODES, node, after=draw(st.sampled_from([None, one])), dialect=NEXT)
+                after = edit(before, "add", node=node, after=draw(st.sampled_from([None, one])))
             case "connect":
                 way = draw(st.sampled_from(["next", "onError", "branches", "conditions"]))
-                after = connected(before, NODES, one, way, other, dialect=NEXT)
+                after = edit(before, "connect", source=one, way=[way], target=other)
             case "rename":
-                after = with_new_id(before, NODES, one, f"other {number}", dialect=NEXT)
+                after = edit(before, "rename", id=one, to=f"other {number}")
             case "remove":
-                after, removes = without_node(before, NODES, one), True
+                after, removes = edit(before, "remove", id=one), True
             case _:
                 value = draw(st.sampled_from([None, True, 7, "a: b", ["x"], {"y": {"z": "w" * 80}}]))
-                after = with_value(before, (*NODES, ids.index(one), "x-note"), value)
+                after = edit(before, "set", path=[*NODES, ids.index(one), "x-note"], value=value)
         text, _ = changes(text, after)
     assert removes or all(comment in text for comment in comments)
 
@@ -246,20 +241,20 @@ def test_nodes_of_a_common_list_go_with_their_tool():
         "  - {id: m, type: mcp, server: s, tool: t, args: {}, next: exit}\n"
         "  - {id: exit, tool: t, type: exit}\n"
     )
-    new, _ = changes(text, with_new_tool_name(data_of(text), "t", "u"))
+    new, _ = changes(text, edit(data_of(text), "renameTool", name="t", to="u"))
     assert new.count("tool: u") == 3
     assert "server: s, tool: t" in new
 
 
 def test_a_tool_that_gets_another_name_has_it_in_the_nodes_that_call_it():
-    text, lines = changes(ALL_KINDS, with_new_tool_name(data_of(ALL_KINDS), "u", "inner one"))
+    text, lines = changes(ALL_KINDS, edit(data_of(ALL_KINDS), "renameTool", name="u", to="inner one"))
     assert lines == ["-        tool: u", "+        tool: inner one", "-  - name: u", "+  - name: inner one"]
     assert result(text) == result(ALL_KINDS)
     with pytest.raises(GraphEditError, match="already"):
-        with_new_tool_name(data_of(text), "t", "inner one")
+        edit(data_of(text), "renameTool", name="t", to="inner one")
 
 
 def test_a_new_tool_gives_back_its_arguments():
-    text, lines = changes(ALL_KINDS, with_tool(data_of(ALL_KINDS), "new"))
+    text, lines = changes(ALL_KINDS, edit(data_of(ALL_KINDS), "addTool", name="new"))
     assert all(line.startswith("+") for line in lines)
     assert GraphExecutor(graphs.load(text), None).run("new", {"n": 1}).result == {"n": 1}

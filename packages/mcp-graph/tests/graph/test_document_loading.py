@@ -12,9 +12,9 @@ from knime_mcp_graph.graph_model import (
     Dialect,
     Expression,
     InvalidExpression,
-    SwitchNode,
 )
-from tests.graph.graphs import HEAD, one_tool, texts, tool
+from knime_mcp_graph.nodes import SwitchNode
+from tests.graph.graphs import ENTRY, EXIT, HEAD, call, one_tool, texts, tool
 from tests.graph.recorded import filled, recorded
 
 
@@ -80,7 +80,7 @@ tools:
     assert (tool.entry.next, tool.exit.id) == ("sw", "exit")
     switch, call = tool.by_id["sw"], tool.by_id["m"]
     assert isinstance(switch, SwitchNode)
-    assert (switch.conditions[0].next, switch.default) == ("m", "exit")
+    assert (switch.conditions[0].next, switch.next) == ("m", "exit")
     assert call.args["a"] == Expression(text="entry.a")
     assert call.args["deep"] == [{"b": Expression(text="1")}, "$5.00"]
     assert isinstance(call.args["bad"], InvalidExpression)
@@ -101,7 +101,7 @@ def test_the_dialect_target():
     assert checked.dialect.dialect is Dialect.TARGET
     assert "the switch 's'" in checked.dialect.reason
     tool = checked.document.tools[0]
-    assert tool.by_id["s"].conditions[0].always
+    assert tool.by_id["s"].conditions[0].rule is None
     assert tool.by_id["s"].default is None
     assert tool.by_id["m"].args == {"a": Expression(text="$.entry.a"), "b": {"c": "$x"}}
     assert any("never tried" in text for text in texts(checked, Severity.WARNING))
@@ -258,6 +258,22 @@ def test_mcp_json(tmp_path):
     assert found.servers["extra"].cwd == tmp_path
     file.write_text('{\n\t"mcpServers": {\n\t\t"extra": {"command": "why?"}\n\t}\n}\n', "utf-8")
     assert check_text(text, mcp_file=file).document.servers["extra"].command == "why?"
+    file.write_text('{"mcpServers": {"extra": {"command": "\\ud83d\\ude00 \\\\ud83d\\\\ude00"}}}', "utf-8")
+    assert check_text(text, mcp_file=file).document.servers["extra"].command == "\U0001f600 \\ud83d\\ude00"
+
+
+def test_servers_that_have_a_name_on_this_computer_are_known(tmp_path, monkeypatch):
+    file = tmp_path / "servers.json"
+    monkeypatch.setenv("KNIME_MCP_SERVERS", str(file))
+    text = one_tool(ENTRY, call("echo"), EXIT)
+    assert "non-existent server" in texts(check_text(text))[0]
+    file.write_text(json.dumps({"mcpServers": {"fx": {"url": "http://h/mcp"}, "other": 5}}), "utf-8")
+    checked = check_text(text)
+    assert (checked.document.servers["fx"].url, checked.problems) == ("http://h/mcp", ())
+    own = text.replace("tools:", "mcpServers: {fx: {url: 'http://own/mcp'}}\ntools:")
+    assert check_text(own).document.servers["fx"].url == "http://own/mcp"
+    file.write_text(json.dumps({"mcpServers": {"fx": {"url": "nowhere"}}}), "utf-8")
+    assert any("must begin with http" in said and str(file) in said for said in texts(check_text(text)))
     file.write_text('{"mcpServers": {"extra": {"comand": "e"}}', "utf-8")
     assert "mcp.json:1:42: error: this is not valid JSON" in "".join(texts(check_text(text, mcp_file=file)))
     file.write_text('{"mcpServers": {"extra": {"comand": "e"}}}', "utf-8")

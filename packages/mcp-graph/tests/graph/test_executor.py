@@ -165,9 +165,10 @@ def test_time_is_limited_inside_of_a_node(run, node):
 
 
 def test_a_call_has_a_timeout_of_its_own(run):
-    error = failed(run, call("sleep", "{seconds: 20}", more=", timeout: 0.3"))
+    error = failed(run, call("sleep", "{seconds: 20}", more=", timeout: 0.3, retry: 3"))
     assert error.kind == "call"
     assert error.node == "x"
+    assert error.history[1].attempts == 1  # it may have run
 
 
 def test_retry_until_it_works(run):
@@ -329,12 +330,13 @@ def test_a_dead_server_comes_back_in_the_middle_of_a_graph(run, tmp_path):
             f"{{mark: {str(mark)!r}}}",
             node="y",
             following="z",
-            more=", retry: {attempts: 3, delay: 0.05}",
+            more=", retry: {attempts: 3, delay: 0.05}, onError: z",
         ),
         call("count", node="z", following="r"),
-        transform("{'same': x.pid = z.pid, 'alive': y.alive}", node="r"),
+        transform("{'same': x.pid = z.pid, 'kind': y.error.kind}", node="r"),
     )
-    assert found.result == {"same": False, "alive": True}
+    assert found.result == {"same": False, "kind": "call"}
+    assert found.history[2].attempts == 1  # it may have run
 
 
 def test_the_context_as_an_output_does_not_grow_and_shows_what_ran_last_first(run):

@@ -38,7 +38,7 @@ def test_mermaid():
         '    n2["#60;b#62;<br/>transform"]',
         '    n3(["exit"])',
         "    n0 --> n1",
-        '    n1 -->|"condition 1"| n2',
+        '    n1 -->|"true"| n2',
         '    n1 -->|"otherwise"| n3',
         "    n2 --> n1",
         '    n2 -.->|"error"| n3',
@@ -55,7 +55,7 @@ def test_nodes_do_not_overlap_and_ways_touch_them(text):
     boxes = {box.id: box for box in drawing.boxes}
     for line in drawing.lines:
         (x0, y0), (x1, y1) = line.points[0], line.points[-1]
-        source, target = boxes[line.source], boxes[line.target]
+        source, target = boxes[line.way.source], boxes[line.target]
         assert (abs(x0 - source.x) <= source.width / 2, y0) == (True, source.y + source.height / 2)
         assert (abs(x1 - target.x) <= target.width / 2, y1) == (True, target.y - target.height / 2)
         assert line.is_back == (target.y <= source.y)
@@ -118,7 +118,7 @@ def test_ways_of_branches_and_entries_are_those_of_their_own_line():
     assert result.result == {"sum": 6}
     tool = found.tools[0]
     records = [record.to_json() for record in result.history]
-    every_way = {(source, target) for source, target, _ in drawn_ways(tool)}
+    every_way = {(way.source, target) for way, target in drawn_ways(tool)}
     assert ("e", "each") in every_way
     assert ("e", "out") not in every_way
     for _ in range(20):  # branches and entries may run in any order
@@ -136,7 +136,7 @@ def test_a_chain_goes_back_to_the_innermost_loop_around_it():
         transform("1", node="c", following="exit"),
     )
     tool = graphs.document(graphs.ENTRY, *nodes, graphs.EXIT).tools[0]
-    assert drawn_ways(tool) == [
+    assert [(way.source, target, way.label) for way, target in drawn_ways(tool)] == [
         ("entry", "x", ""),
         ("x", "inner", "each"),
         ("x", "exit", "done"),

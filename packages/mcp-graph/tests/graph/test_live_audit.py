@@ -46,7 +46,7 @@ def test_calls_through_a_server_verify_and_replay_as_the_same(tmp_path):
     assert sorted(record.tool_name for record in records) == sorted(["echo", "large", *["text"] * 3] * 20)
     verified = command("audit", "verify", journal, program=KNIME_MCP)
     assert verified.returncode == 4, verified.stdout + verified.stderr
-    assert "consistent, but not anchored" in verified.stdout
+    assert "complete in itself, but nobody vouches for it" in verified.stdout
     replayed = command("replay", journal, "--stdio", SERVER, "--json", program=KNIME_MCP)
     assert replayed.returncode == 0, replayed.stdout[-2000:] + replayed.stderr
     found = json.loads(replayed.stdout)
@@ -71,7 +71,7 @@ def test_a_journal_of_a_server_that_was_killed_in_a_run(tmp_path):
         assert slow.exception(DEADLINE) is not None
     verified = command("audit", "verify", journal, program=KNIME_MCP)
     assert verified.returncode == 1
-    assert "truncated" in verified.stdout
+    assert "end missing" in verified.stdout
     assert "It has 5 calls up to there" in verified.stderr
     replayed = command("replay", journal, "--stdio", SERVER, "--json", program=KNIME_MCP)
     assert json.loads(replayed.stdout)["counts"] == {"same": 5}, replayed.stderr
@@ -102,7 +102,7 @@ def test_a_call_that_was_changed_on_record_is_found(tmp_path):
     journal.write_text("".join(lines), "utf-8")
     verified = command("audit", "verify", journal, program=KNIME_MCP)
     assert verified.returncode == 1
-    assert "altered" in verified.stdout + verified.stderr
+    assert "changed" in verified.stdout + verified.stderr
     refused = command("replay", journal, "--stdio", SERVER, "--json", program=KNIME_MCP)
     assert (refused.returncode, refused.stdout) == (1, "")
     replayed = command("replay", journal, "--stdio", SERVER, "--json", "--force-altered", program=KNIME_MCP)

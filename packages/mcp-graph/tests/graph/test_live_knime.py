@@ -118,7 +118,11 @@ def node(host, tmp_path):
 def tools(node, server):
     """The Provider's result."""
     # A process that has much to do may take long to accept.
-    return node("mcp_tool_provider", [None, None], {"server_url": server[0], "connect_timeout": 60.0})
+    return node(
+        "mcp_tool_provider",
+        [None, None],
+        {"server_url": server[0], "connection_options": "connect_timeout = 60"},
+    )
 
 
 def rows(result, port=0):

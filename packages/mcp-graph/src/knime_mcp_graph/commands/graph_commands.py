@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 
     from knime_mcp.audit.secrets import SecretMarker
 
-    from ..graph_model import GraphDocument, GraphTool, Node
+    from ..graph_model import GraphDocument, GraphTool
+    from ..nodes import Node
     from ..run_state import NodeRecord
 
 
@@ -320,12 +321,13 @@ class _Printer:
         if not self._full:
             return
         from ..expressions.javascript import json_value
-        from ..graph_model import evaluated
+        from ..graph_model import shown_part
 
         shown = record.to_json(self._secrets)
         seen = shown["input"] if "input" in shown else record.context_without(self._secrets, context)
         note(f"       input:      {_short(seen)}")
-        for name, value in evaluated(node):
+        for name, part in node.parts:
+            value = shown_part(part)
             text = _lines(value) if isinstance(value, str) else _short(self._secrets.shown(json_value(value)))
             note(f"       {name + ':':<11} {text}")
         note(f"       output:     {_short(shown['output']) if 'output' in shown else 'nothing'}")

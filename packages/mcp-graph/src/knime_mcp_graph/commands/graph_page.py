@@ -26,20 +26,10 @@ from knime_mcp.tools.views.html import (
 from knime_mcp.types.texts import beginning, origin_and_path, shortened, visible
 from knime_mcp.yaml_text import as_list, as_mapping
 
-from ..graph_drawing import detail, lay_out
-from ..graph_model import (
-    EntryNode,
-    ExitNode,
-    ForEachNode,
-    McpNode,
-    ParallelNode,
-    SwitchNode,
-    ToolNode,
-    TransformNode,
-    evaluated,
-    exits,
-    type_name,
-)
+from ..graph_drawing import lay_out
+from ..graph_model import shown_part
+from ..nodes import ForEachNode, ToolNode
+from ..nodes.node import Shape
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -47,7 +37,8 @@ if TYPE_CHECKING:
     from knime_mcp.runs.server_configs import ServerConfig
 
     from ..graph_drawing import Box, Drawing, DrawnLine
-    from ..graph_model import GraphDocument, GraphTool, Node
+    from ..graph_model import GraphDocument, GraphTool
+    from ..nodes import Node
 
 
 _MOST_RECORDS: Final = 500
@@ -134,14 +125,14 @@ def _one_line(value: Any, limit: int = 100) -> str:
 
 
 def _node(node: Node, anchor: str, steps: Sequence[str], records: Sequence[Mapping[str, Any]]) -> Html:
-    ways = ", ".join(f"{label} → {target}" if label else f"→ {target}" for label, target in exits(node))
+    ways = ", ".join(f"{way.label} → {way.target}".lstrip() for way in node.ways)
     runs = [_step(int(step), records) for step in steps[:_MOST_RECORDS]]
-    line = f"line {node.position.line}" if node.position is not None else None
-    summary = join(
-        (node.id, " ", badge(type_name(node)), " ", badge(f"{len(steps)}×", "good") if steps else None)
+    summary = join((node.id, " ", badge(node.kind), " ", badge(f"{len(steps)}×", "good") if steps else None))
+    settings = tuple(
+        (name, value if isinstance(value, str) else json.dumps(value)) for name, value in node.facts
     )
-    facts = properties((("Where", line), ("Then", ways), *_facts(node)))
-    body = join((facts, join(_code(name, value) for name, value in evaluated(node)), join(runs)))
+    facts = properties((("Where", f"line {node.position.line}"), ("Then", ways), *settings))
+    body = join((facts, join(_code(name, shown_part(part)) for name, part in node.parts), join(runs)))
     return element("details", element("summary", summary), body, id=anchor, open=True)
 
 
@@ -171,26 +162,6 @@ def _bounded(value: Any) -> Any:
 
 def _code(name: str, value: Any) -> Html:
     return join((paragraph(name, soft=True), json_block(value)))
-
-
-def _facts(node: Node) -> tuple[tuple[str, str | None], ...]:  # @NodeTypeDispatch
-    match node:
-        case McpNode():
-            return (
-                ("Server", node.server),
-                ("Tool", node.tool),
-                ("Attempts", str(node.retry.attempts) if node.retry else None),
-                ("Timeout", f"{node.timeout:g} s" if node.timeout else None),
-                ("Results kept", f"{node.cache.ttl:g} s" if node.cache else None),
-            )
-        case ToolNode():
-            return (("Tool", node.tool),)
-        case ParallelNode():
-            return (("At once", str(node.max_concurrency) if node.max_concurrency else "all"),)
-        case ForEachNode():
-            return (("At once", str(node.max_concurrency)), ("Entries at most", str(node.max_items)))
-        case EntryNode() | ExitNode() | TransformNode() | SwitchNode():
-            return ()
 
 
 def _servers(servers: Mapping[str, ServerConfig]) -> Html | None:
@@ -247,12 +218,12 @@ def drawing(
     """
     laid_out = lay_out(tool)
     marks = join(_marker(name) for name in ("plain", "taken"))
-    lines = join(_line(line, (line.source, line.target) in taken) for line in laid_out.lines)
+    lines = join(_line(line, (line.way.source, line.target) in taken) for line in laid_out.lines)
     boxes = join(
         _box(box, tool.by_id[box.id], anchors[box.id], steps.get(box.id), is_failed=box.id in failed)
         for box in laid_out.boxes
     )
-    labels = join(_label(line) for line in laid_out.lines if line.label)
+    labels = join(_label(line) for line in laid_out.lines if line.way.label)
     svg = element(
         "svg",
         element("title", visible(f"Graph of {tool.name}")),
@@ -300,7 +271,7 @@ def _line(line: DrawnLine, taken: bool) -> Html:
             middle = (before[1] + y) / 2
             path += f" C{before[0]:.1f},{middle:.1f} {x:.1f},{middle:.1f} {x:.1f},{y:.1f}"
             before = (x, y)
-    kinds = f"way{' error' if line.label == 'error' else ''}{' taken' if taken else ''}"
+    kinds = f"way{' error' if line.way.is_error else ''}{' taken' if taken else ''}"
     mark = f"url(#head-{'taken' if taken else 'plain'})"
     return element("path", d=path, class_=kinds, marker_end=mark)
 
@@ -310,21 +281,21 @@ def _label(line: DrawnLine) -> Html:
     (x0, y0), (x1, y1) = line.points[1:3] if line.is_back else line.points[:2]
     part = 0.3 if line.is_back else 0.65
     x, y = x0 + (x1 - x0) * part, y0 + (y1 - y0) * part
-    return element("text", visible(line.label), x=f"{x:.1f}", y=f"{y + 4:.1f}", class_="label")
+    return element("text", visible(line.way.label), x=f"{x:.1f}", y=f"{y + 4:.1f}", class_="label")
 
 
 def _box(box: Box, node: Node, anchor: str, step: str | None, *, is_failed: bool) -> Html:
     left, top = box.x - box.width / 2, box.y - box.height / 2
     right, bottom = left + box.width, top + box.height
     kind = "node"
-    if isinstance(node, SwitchNode):
+    if node.shape is Shape.SWITCH:
         points = (
             f"{left + _CUT},{top} {right - _CUT},{top} {right + _CUT},{box.y} {right - _CUT},{bottom}"
             f" {left + _CUT},{bottom} {left - _CUT},{box.y}"
         )
         shape = element("polygon", points=points, class_="shape")
     else:
-        is_end = isinstance(node, EntryNode | ExitNode)
+        is_end = node.shape is Shape.END
         kind = "node end" if is_end else kind
         sizes = {
             "x": f"{left:.1f}",
@@ -333,7 +304,7 @@ def _box(box: Box, node: Node, anchor: str, step: str | None, *, is_failed: bool
             "height": f"{box.height:.1f}",
         }
         shape = element("rect", rx="22" if is_end else "6", class_="shape", **sizes)
-    extra = detail(node)
+    extra = node.detail(node.written.raw)
     name_y = box.y + (4.5 if not extra else -2)
     texts = [element("text", _short(node.id), x=f"{box.x:.1f}", y=f"{name_y:.1f}")]
     if extra:
@@ -407,8 +378,8 @@ def ways_taken(records: Sequence[Mapping[str, Any]], tool: GraphTool) -> frozens
         edges.add((owner, nodes[0]))
         node = tool.by_id.get(owner)
         # The branches or entries have ended if the next node ran.
-        if isinstance(node, ParallelNode | ForEachNode) and (owner, node.next) in edges:
-            edges.add((nodes[-1], node.next if isinstance(node, ParallelNode) else owner))
+        if node is not None and node.next is not None and (owner, node.next) in edges:
+            edges.add((nodes[-1], owner if isinstance(node, ForEachNode) else node.next))
     return frozenset(edges)
 
 

@@ -1,4 +1,4 @@
-"""JavaScript's engine, with npm's ``jsonata`` and ``json-logic-js``: one context for each thread.
+"""JavaScript's engine, with npm's ``jsonata`` and ``json-logic-js``: one for each evaluation at a time.
 
 An evaluation is a sequence of jobs, between which its limits are looked at and its questions answered. What
 one job does, the engine bounds itself: its processor time, memory and stack.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 import secrets
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -53,7 +52,7 @@ class Stopped(MCPError):  # noqa: N818 - a stop is not a mistake in the expressi
 
 
 DEFAULT_SECONDS: Final = 30.0
-MOST_MEMORY: Final = 192 << 20  # bytes of the values of one thread
+MOST_MEMORY: Final = 192 << 20  # bytes of the values of one engine
 _STACK: Final = 1 << 20  # bytes; threads have two megabytes or more
 _JOBS_PER_LOOK: Final = 64
 _FILES: Final = (
@@ -144,20 +143,21 @@ class _Engine:
 _AFTER: Final = 0.2
 
 
-class _PerThread(threading.local):
-    engine: _Engine | None = None
-
-
-_per_thread: Final = _PerThread()
+_MOST_IDLE: Final = 8
+_idle: Final[list[_Engine]] = []
+"""Engines that nobody uses; making one takes longer than most expressions."""
 
 
 def call(
     name: str, *values: Any, bounds: Bounds = UNBOUNDED, answers: Answers | None = None
 ) -> Found | Failure:
-    """What a function of `bridge.js` gives, in this thread's engine; or a `Failure`."""
+    """What a function of `bridge.js` gives, in an engine that nobody else uses meanwhile; or a `Failure`."""
     import quickjs
 
-    engine, _per_thread.engine = _per_thread.engine or _Engine(), None
+    try:
+        engine = _idle.pop()
+    except IndexError:
+        engine = _Engine()
     try:
         found = engine.call(name, *values, bounds=bounds, answers=answers)
     except TimeoutError:
@@ -168,7 +168,8 @@ def call(
         found = _judged(found, bounds)
         if found.code == "D1012" or found.message.startswith(_TOO_MUCH):
             return found  # and the engine is not used again, which has jobs left, or no memory
-    _per_thread.engine = engine
+    if len(_idle) < _MOST_IDLE:
+        _idle.append(engine)
     return found
 
 

@@ -22,19 +22,9 @@ from starlette.routing import Route
 from knime_mcp.runs.server_configs import ServerReading
 from knime_mcp.types.errors import MCPError
 from knime_mcp.web.listening import Listener, serve
-from knime_mcp.yaml_text import Findings, as_list, as_mapping
+from knime_mcp.yaml_text import Findings, Yaml, as_list, as_mapping
 
-from ..document_edits import (
-    GraphEditError,
-    connected,
-    with_new_id,
-    with_new_tool_name,
-    with_node,
-    with_tool,
-    with_value,
-    without_node,
-)
-from ..document_loading import read_yaml
+from ..document_edits import GraphEditError
 from ..expressions.javascript import json_value
 from ..online_checks import check_online
 from .debugging import Debugger
@@ -48,7 +38,7 @@ if TYPE_CHECKING:
 
     from knime_mcp.runs.server_configs import ServerConfig
 
-    from ..graph_model import Dialect, GraphDocument
+    from ..graph_model import GraphDocument
 
 Raw = dict[str, Any]
 
@@ -80,10 +70,7 @@ class Studio:
 
     def app(self) -> ASGIApp:
         answers: dict[str, Callable[[Raw], Any]] = {
-            "edit": self._edit,
-            "text": self._text,
-            "undo": lambda _: self.desk.undo(),
-            "redo": lambda _: self.desk.redo(),
+            "apply": lambda asked: self.desk.apply(int(asked["version"]), as_mapping(asked["change"])),
             "save": lambda asked: self.desk.save(overwrite=bool(asked.get("overwrite"))),
             "theirs": lambda _: self.desk.take_theirs(),
             "ask": self._ask_servers,
@@ -144,13 +131,6 @@ class Studio:
         self._tell("document")  # there may be a second page
         return self._state()
 
-    def _edit(self, asked: Raw) -> None:
-        edit = as_mapping(asked["edit"])
-        self.desk.change(int(asked["version"]), lambda data, dialect: _edited(data, edit, dialect))
-
-    def _text(self, asked: Raw) -> None:
-        self.desk.write(int(asked["version"]), str(asked["text"]))
-
     def _document(self) -> GraphDocument:
         document = self.desk.checked().document
         if document is None:
@@ -165,7 +145,7 @@ class Studio:
         if document is not None and name in document.servers:
             return document.servers[name]
         # While the document has mistakes, its servers may be right.
-        source = read_yaml(self.desk.text, self.desk.file.name)
+        source = self.desk.checked().source or Yaml()
         written = as_mapping(as_mapping(source.data).get("mcpServers"))
         reading = ServerReading(Findings(source), self.desk.file.parent, os.environ)
         config = reading.read({name: written[name]}).get(name) if name in written else None
@@ -253,28 +233,6 @@ class Studio:
             await asyncio.sleep(_LOOK_SECONDS)
             if await anyio.to_thread.run_sync(self.desk.look):
                 self._put("document")
-
-
-def _edited(data: Any, edit: Raw, dialect: Dialect) -> Any:
-    nodes = tuple(as_list(edit.get("nodes")))
-    match edit.get("kind"):
-        case "set":
-            return with_value(data, tuple(as_list(edit["path"])), edit.get("value"))
-        case "add":
-            return with_node(data, nodes, as_mapping(edit["node"]), after=edit.get("after"), dialect=dialect)
-        case "connect":
-            source, way, target = (str(edit[key]) for key in ("source", "way", "target"))
-            return connected(data, nodes, source, way, target, dialect=dialect)
-        case "rename":
-            return with_new_id(data, nodes, str(edit["id"]), str(edit["to"]), dialect=dialect)
-        case "addTool":
-            return with_tool(data, str(edit["name"]))
-        case "renameTool":
-            return with_new_tool_name(data, str(edit["name"]), str(edit["to"]))
-        case "remove":
-            return without_node(data, nodes, str(edit["id"]))
-        case kind:
-            raise GraphEditError(f"There is no change of the kind {kind!r}")
 
 
 def _refused(why: str, status: int) -> Response:

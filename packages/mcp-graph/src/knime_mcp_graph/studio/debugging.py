@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from knime_mcp.runs.server_configs import ServerConfig
 
     from ..api import GraphRun
-    from ..graph_model import GraphDocument, Node
+    from ..graph_model import GraphDocument
+    from ..nodes import Node
     from ..run_state import NodeRecord
 
 Raw = dict[str, Any]

@@ -9,17 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from knime_mcp.system import replace_file
-from knime_mcp.types.errors import MCPError
-from knime_mcp.yaml_text import EditError, YamlError, as_mapping
+from knime_mcp.yaml_text import EditError, as_mapping
 
-from ..document_edits import GraphEditError
-from ..document_loading import check_text, read_yaml, write_yaml
+from ..document_edits import GraphEditError, apply
+from ..document_loading import check_text, write_yaml
 from ..expressions.javascript import json_value
 from ..graph_model import Dialect
-from .sketches import sketches
+from .sketches import kinds_of_nodes, sketches
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from ..document_loading import CheckedDocument
     from ..known_fields import CalledTool
@@ -96,33 +95,35 @@ class Desk:
         choice = self.checked().dialect
         return choice.dialect if choice is not None else Dialect.NEXT
 
-    def change(self, number: int, edit: Callable[[Any, Dialect], Any]) -> None:
-        """Changes the document's data.
+    def apply(self, number: int, change: Mapping[str, Any]) -> None:
+        """Changes the document: a change of `document_edits.apply`, or ``text``, ``undo`` or ``redo``.
 
         Raises:
             ConflictError: `number` is not that of the version on the desk.
             GraphEditError: The change does not fit the document, or cannot be written into its text.
         """
         with self._lock:
-            self._require(number)
-            try:
-                source = read_yaml(self.text, self.file.name)
-                text = write_yaml(self.text, edit(source.data, self.dialect))
-            except EditError as error:
-                raise GraphEditError(str(error), fix="Change it in the text") from None
-            except (YamlError, MCPError) as error:
-                if isinstance(error, GraphEditError):
-                    raise
-                raise GraphEditError("The text cannot be read", fix="Correct it first") from None
-            self._put(text)
+            if number != self.number:
+                raise ConflictError("The document has changed meanwhile", fix="Look at it and try again")
+            match change.get("kind"):
+                case "text":
+                    text = str(change["text"])  # with line feeds alone; its own ends of lines stay
+                    self._put(text.replace("\n", "\r\n") if "\r\n" in self.text else text)
+                case "undo":
+                    self.undo()
+                case "redo":
+                    self.redo()
+                case _:
+                    self._put(self._edited(change))
 
-    def write(self, number: int, text: str) -> None:
-        """Changes the text, which comes with line feeds alone; its own ends of lines stay."""
-        with self._lock:
-            self._require(number)
-            if "\r\n" in self.text:
-                text = text.replace("\r\n", "\n").replace("\n", "\r\n")
-            self._put(text)
+    def _edited(self, change: Mapping[str, Any]) -> str:
+        source = self.checked().source
+        if source is None:
+            raise GraphEditError("The text cannot be read", fix="Correct it first")
+        try:
+            return write_yaml(self.text, apply(source.data, change, self.dialect))
+        except EditError as error:
+            raise GraphEditError(str(error), fix="Change it in the text") from None
 
     def undo(self) -> None:
         with self._lock:
@@ -190,10 +191,7 @@ class Desk:
         """All that the page shows of the document, as JSON."""
         with self._lock:
             checked = self.checked()
-            try:
-                source = read_yaml(self.text, self.file.name)
-            except MCPError:
-                source = None
+            source = checked.source
             written = as_mapping(as_mapping(source.data).get("mcpServers")) if source else {}
             servers = set(written) | set(() if checked.document is None else checked.document.servers)
             return {
@@ -212,7 +210,8 @@ class Desk:
                 ],
                 "servers": sorted(servers),
                 "ownServers": json_value(written),
-                "tools": None if source is None else sketches(source),
+                "tools": None if source is None else sketches(source, self.dialect),
+                "kinds": kinds_of_nodes(self.dialect),
             }
 
     def _read(self) -> str | None:
@@ -222,10 +221,6 @@ class Desk:
             return None
         self._mark = "\ufeff" if text.startswith("\ufeff") else ""
         return text.removeprefix("\ufeff")
-
-    def _require(self, number: int) -> None:
-        if number != self.number:
-            raise ConflictError("The document has changed meanwhile", fix="Look at it and try again")
 
     def _put(self, text: str) -> None:
         if text != self.text:

@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final, cast
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, cast
 
 from knime_mcp.yaml_text import as_list, as_mapping
 
 from ..graph_drawing import laid_out, ways_around
+from ..nodes import KINDS
+from ..nodes.node import kind_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from knime_mcp.yaml_text import Path, Yaml
 
+    from ..graph_model import Dialect
+    from ..nodes.node import Way
+
 Raw = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Way:
-    source: str
-    target: str
-    label: str
-    key: str  # the way for `connected`
-
-
-def sketches(source: Yaml) -> list[Raw]:
+def sketches(source: Yaml, dialect: Dialect) -> list[Raw]:
     """The tools with their nodes, ways and drawings, as JSON."""
     data = as_mapping(source.data)
     found: list[Raw] = []
@@ -35,7 +32,7 @@ def sketches(source: Yaml) -> list[Raw]:
         nodes = _nodes(data if shared else tool)
         name = str(tool.get("name", f"#{index}"))
         if shared:
-            nodes = _belonging(nodes, name)
+            nodes = _belonging(nodes, name, dialect)
         settings = {key: value for key, value in tool.items() if key != "nodes"}
         found.append(
             {
@@ -44,7 +41,7 @@ def sketches(source: Yaml) -> list[Raw]:
                 "nodesPath": list(path),
                 "settings": settings,
                 "line": source.at(("tools", index)).line,
-                **_drawn(nodes, path, source),
+                **_drawn(nodes, path, source, dialect),
             }
         )
     return found
@@ -61,7 +58,7 @@ def _nodes(holder: Raw) -> dict[int, Raw]:
     return {index: entry for index, entry in entries.items() if last[entry["id"]] == index}
 
 
-def _belonging(nodes: dict[int, Raw], tool: str) -> dict[int, Raw]:
+def _belonging(nodes: dict[int, Raw], tool: str, dialect: Dialect) -> dict[int, Raw]:
     """The nodes of a common list that name the tool, and those that its runs can reach."""
     by_id = {node["id"]: index for index, node in nodes.items()}
     own = {"entry", "exit"}
@@ -71,51 +68,28 @@ def _belonging(nodes: dict[int, Raw], tool: str) -> dict[int, Raw]:
         index = waiting.pop()
         if index not in reached:
             reached.add(index)
-            waiting += [by_id[way.target] for way in _ways(nodes[index]) if way.target in by_id]
+            waiting += [by_id[way.target] for way in _ways(nodes[index], dialect) if way.target in by_id]
     return {index: node for index, node in nodes.items() if index in reached}
 
 
-_AFTER: Final = {"switch": "otherwise", "parallel": "joined", "forEach": "done"}
+def _ways(node: Raw, dialect: Dialect) -> Iterator[Way]:
+    return kind_in(KINDS, node).ways_of(node, dialect)
 
 
-def _ways(node: Raw) -> Iterator[_Way]:
-    kind = node.get("type")
-    written: list[tuple[str, str, Any]] = []
-    for number, condition in enumerate(map(as_mapping, as_list(node.get("conditions")))):
-        label = f"condition {number + 1}" if "rule" in condition else "otherwise"
-        key = "target" if "target" in condition else "next"
-        written.append((f"conditions.{number}.{key}", label, condition.get(key)))
-    for number, branch in enumerate(as_list(node.get("branches"))):
-        written.append((f"branches.{number}", "branch", branch))
-    written.append(("do", "each", node.get("do")))
-    after = _AFTER.get(str(kind), "")
-    if kind != "exit":
-        written.append(("next", after, node.get("next")))
-    written.append(("onError", "error", node.get("onError")))
-    for key, label, target in written:
-        if isinstance(target, str):
-            yield _Way(source=node["id"], target=target, label=label, key=key)
-
-
-def _drawn(nodes: dict[int, Raw], path: Path, source: Yaml) -> Raw:
+def _drawn(nodes: dict[int, Raw], path: Path, source: Yaml, dialect: Dialect) -> Raw:
     ids = {node["id"] for node in nodes.values()}
-    ways = [way for node in nodes.values() for way in _ways(node)]
+    ways = [way for node in nodes.values() for way in _ways(node, dialect)]
     # A way that leads nowhere yet is listed, but cannot be drawn.
-    there = [way for way in ways if way.target in ids]
-    loops = {
-        node["id"]: (str(node.get("do")), str(node.get("next")))
-        for node in nodes.values()
-        if node.get("type") == "forEach"
-    }
-    around = ways_around([(way.source, way.target, way.label) for way in there], loops)
+    around = ways_around([way for way in ways if way.target in ids])
     entry = next((node["id"] for node in nodes.values() if node.get("type") == "entry"), None)
-    texts = {node["id"]: _detail(node) for node in nodes.values()}
+    texts = {node["id"]: kind_in(KINDS, node).detail(node) for node in nodes.values()}
     drawing = laid_out(texts, around, entry)
     return {
         "nodes": [
             {
                 "id": node["id"],
                 "type": str(node.get("type", "")),
+                "shape": kind_in(KINDS, node).shape.value,
                 "detail": texts[node["id"]],
                 "path": [*path, index],
                 "line": source.at((*path, index)).line,
@@ -123,38 +97,36 @@ def _drawn(nodes: dict[int, Raw], path: Path, source: Yaml) -> Raw:
             }
             for index, node in nodes.items()
         ],
-        "ways": [asdict(way) for way in ways],
+        "ways": [_json(way) for way in ways],
         "drawing": {
             "width": drawing.width,
             "height": drawing.height,
             "boxes": {box.id: asdict(box) for box in drawing.boxes},
             "lines": [
                 {
-                    "source": line.source,
-                    "target": line.target,  # where it is drawn to: the loop, at the end of a round
-                    "label": line.label,
-                    "key": way.key,
+                    **_json(line.way),
+                    "target": line.target,
                     "points": [list(point) for point in line.points],
                     "isBack": line.is_back,
+                    "isError": line.way.is_error,
                 }
-                for line, way in zip(drawing.lines, there, strict=True)
+                for line in drawing.lines
             ],
         },
     }
 
 
-def _detail(node: Raw) -> str:
-    """A node's work in one short line."""
-    match node.get("type"):
-        case "entry" | "exit":
-            return ""
-        case "mcp":
-            return f"{node.get('tool', '?')} @ {node.get('server', '?')}"
-        case "tool":
-            return f"tool {node.get('tool', '?')}"
-        case "forEach":
-            return "for each"
-        case "parallel":
-            return f"parallel: {len(as_list(node.get('branches')))} branches"
-        case kind:
-            return str(kind or "no type")
+def _json(way: Way) -> Raw:
+    return {**asdict(way), "key": list(way.key)}
+
+
+def kinds_of_nodes(dialect: Dialect) -> dict[str, Raw]:
+    """What the page has to know of each kind of node: what a new one has, its ways, and its form."""
+    return {
+        name: {
+            "new": kind.new,
+            "ways": [{"key": [way.key], "words": way.words} for way in kind.opened(dialect)],
+            "fields": [asdict(field) for field in kind.fields],
+        }
+        for name, kind in KINDS.items()
+    }

@@ -2,7 +2,7 @@
 
 import pytest
 
-from knime_mcp_graph.document_edits import GraphEditError, with_value
+from knime_mcp_graph.document_edits import GraphEditError
 from knime_mcp_graph.studio.desk import ConflictError, Desk
 
 from .. import graphs
@@ -21,7 +21,11 @@ def file(tmp_path):
 
 
 def rename(desk, name):
-    desk.change(desk.number, lambda data, _dialect: with_value(data, ("tools", 0, "name"), name))
+    desk.apply(desk.number, {"kind": "set", "path": ["tools", 0, "name"], "value": name})
+
+
+def write(desk, text):
+    desk.apply(desk.number, {"kind": "text", "text": text})
 
 
 def test_changes_are_undone_and_done_again(file):
@@ -51,7 +55,7 @@ def test_a_mark_ends_of_lines_and_a_link_stay(file, tmp_path):
     file.unlink()
     file.symlink_to(whole)
     desk = Desk(file)
-    desk.write(desk.number, desk.state()["text"].replace("# end", "# the end"))
+    write(desk, desk.state()["text"].replace("# end", "# the end"))
     desk.save()
     assert (
         whole.read_bytes()
@@ -108,21 +112,23 @@ def test_a_change_of_an_older_version_is_refused(file):
     desk = Desk(file)
     rename(desk, "one")
     with pytest.raises(ConflictError):
-        desk.write(1, "nothing")
+        desk.apply(1, {"kind": "text", "text": "nothing"})
     with pytest.raises(ConflictError):
-        desk.change(1, lambda data, _dialect: data)
+        desk.apply(1, {"kind": "undo"})
 
 
 def test_a_text_with_mistakes_stays_and_is_judged(file):
     desk = Desk(file)
-    desk.write(desk.number, TEXT.replace("next: x", "next: y"))
+    write(desk, TEXT.replace("next: x", "next: y"))
     state = desk.state()
     assert not state["canRun"]
     assert state["problems"][0]["path"] == ["tools", 0, "nodes", 0, "next"]
     assert state["problems"][0]["line"] == 9
+    (way,) = [way for way in state["tools"][0]["ways"] if way["target"] == "y"]
+    assert [*state["tools"][0]["nodes"][0]["path"], *way["key"]] == state["problems"][0]["path"]
     assert [node["id"] for node in state["tools"][0]["nodes"]] == ["entry", "x", "exit"]
     assert [line["source"] for line in state["tools"][0]["drawing"]["lines"]] == ["x"]
-    desk.write(desk.number, "tools: [\n")
+    write(desk, "tools: [\n")
     assert desk.state()["tools"] is None
     with pytest.raises(GraphEditError):
         rename(desk, "one")

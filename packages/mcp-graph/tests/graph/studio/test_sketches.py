@@ -4,6 +4,7 @@ import pytest
 
 from knime_mcp_graph.document_loading import read_yaml
 from knime_mcp_graph.graph_drawing import lay_out
+from knime_mcp_graph.graph_model import Dialect
 from knime_mcp_graph.studio.sketches import sketches
 
 from .. import graphs
@@ -13,10 +14,11 @@ pytestmark = pytest.mark.quick
 
 
 def test_a_sketch_is_the_drawing_of_the_tool():
-    sketch = sketches(read_yaml(ALL_KINDS, "t"))[0]
+    sketch = sketches(read_yaml(ALL_KINDS, "t"), Dialect.NEXT)[0]
     drawing = lay_out(graphs.load(ALL_KINDS).tools[0])
     lines = sorted(
-        (line.source, line.target, line.label, [[x, y] for x, y in line.points]) for line in drawing.lines
+        (line.way.source, line.target, line.way.label, [[x, y] for x, y in line.points])
+        for line in drawing.lines
     )
     found = [
         (line["source"], line["target"], line["label"], line["points"]) for line in sketch["drawing"]["lines"]
@@ -27,7 +29,8 @@ def test_a_sketch_is_the_drawing_of_the_tool():
         name: (box["x"], box["y"], box["width"]) for name, box in sketch["drawing"]["boxes"].items()
     } == boxes
     assert ("twice", "each") in {(line["source"], line["target"]) for line in sketch["drawing"]["lines"]}
-    assert {"source": "twice", "target": "fan", "label": "", "key": "next"} in sketch["ways"]
+    ways = [(way["source"], way["target"], way["key"]) for way in sketch["ways"]]
+    assert ("twice", "fan", ["next"]) in ways
 
 
 def test_nodes_of_a_common_list_belong_to_their_tools():
@@ -37,7 +40,7 @@ def test_nodes_of_a_common_list_belong_to_their_tools():
         "  - {id: e, tool: a, type: exit}\n  - {id: s2, tool: b, type: entry, next: e2}\n"
         "  - {id: e2, tool: b, type: exit}\n"
     )
-    one, other = sketches(read_yaml(text, "t"))
+    one, other = sketches(read_yaml(text, "t"), Dialect.NEXT)
     assert [node["id"] for node in one["nodes"]] == ["s", "x", "e"]
     assert [node["path"] for node in other["nodes"]] == [["nodes", 3], ["nodes", 4]]
 
@@ -47,6 +50,6 @@ def test_whatever_is_there_is_drawn():
         "[1, {id: 3}, {id: a, type: 7, next: [x]}, {id: a, conditions: 5, branches: {}}, {id: b, next: b}]"
     )
     text = f"tools:\n  - name: t\n    nodes: {nodes}\n  - 5\n"
-    sketch, nothing = sketches(read_yaml(text, "t"))
+    sketch, nothing = sketches(read_yaml(text, "t"), Dialect.NEXT)
     assert [(node["id"], node["path"][-1]) for node in sketch["nodes"]] == [("a", 3), ("b", 4)]
     assert nothing["nodes"] == []

@@ -484,6 +484,15 @@ def mended(folder):
         person.wait_for(node("entry"))
         person.write(START.replace("next: exit", "next: exi"))
         person.wait_for(f"{node('entry')}?.classList.contains('wrong')")
+        person.click(node("entry"))
+        person.click("document.querySelector('#tab-settings')")
+        person.wait_for(f"{control('Way: next')}.closest('.field').querySelector('.problem.error')")
+        person.picture(folder / "wrong.png")
+        hand = Keys(person)
+        hand.go("entry")
+        person.press("?", 191, "?")
+        person.wait_for(f"{DIALOG}.open && {DIALOG}.innerText.includes('Delete')")
+        person.press("Escape", 27)
         person.click("document.querySelector('#problems li button')")
         assert person.script("document.activeElement.id") == "yaml"
         start = "document.activeElement.selectionStart"

@@ -41,7 +41,7 @@ _KEPT_SECONDS: Final = 3600.0
 _PAUSE_SECONDS: Final = 30.0
 """The time between two questions for keys, as anybody can send tokens that name a key nobody knows."""
 
-_log = logging.getLogger("knime_mcp.gateway")
+_log = logging.getLogger("knime_node_knowledge.gateway")
 
 
 class TokenVerifier:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from .observing import RequestRecord
 
 
-_log = logging.getLogger("knime_mcp.gateway")
+_log = logging.getLogger("knime_node_knowledge.gateway")
 
 _FAILED: Final = -32603
 NOT_JSON: Final = -32700

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from .gateway_settings import GatewaySettings
 
 
-LOGGER: Final = logging.getLogger("knime_mcp.gateway")
+LOGGER: Final = logging.getLogger("knime_node_knowledge.gateway")
 LEFT: Final = 499
 """The status in logs and metrics of a request whose client disconnected before the answer."""
 
@@ -49,7 +49,7 @@ _LOGGED: Final = (
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 REQUEST_ID: Final = "X-Request-ID"
-_RECORD: Final = "knime_mcp.record"
+_RECORD: Final = "knime_node_knowledge.record"
 _GOOD_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"})
 
@@ -127,7 +127,7 @@ class GatewaySpans(Tracing):
     def __init__(self, provider: TracerProvider | None = None) -> None:
         from opentelemetry import propagate
 
-        super().__init__("knime_mcp.gateway", provider)
+        super().__init__("knime_node_knowledge.gateway", provider)
         self._extract = propagate.extract
 
     def request(self, method: str, headers: Mapping[str, str]) -> AbstractContextManager[Span]:
@@ -170,9 +170,11 @@ class Metrics:
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
-        counter = partial(Counter, namespace="knime_mcp_gateway", registry=self._registry)
-        gauge = partial(Gauge, namespace="knime_mcp_gateway", registry=self._registry)
-        seconds = partial(Histogram, namespace="knime_mcp_gateway", registry=self._registry, buckets=_SECONDS)
+        counter = partial(Counter, namespace="knime_nodes_gateway", registry=self._registry)
+        gauge = partial(Gauge, namespace="knime_nodes_gateway", registry=self._registry)
+        seconds = partial(
+            Histogram, namespace="knime_nodes_gateway", registry=self._registry, buckets=_SECONDS
+        )
         self.requests = counter("requests", "Requests.", ("listener", "route", "method", "status"))
         self.request_seconds = seconds(
             "request_seconds",

@@ -229,7 +229,7 @@ def test_the_limit_counts_for_each_person(start, provider, port):
 
 
 def test_the_log_names_the_program_and_the_metrics_count_what_was_refused(running, provider, caplog):
-    with caplog.at_level("INFO", "knime_mcp.gateway"):
+    with caplog.at_level("INFO", "knime_node_knowledge.gateway"):
         with_token(running, CALLING, provider.token(azp="reports", scope=BOTH))
         with_token(running, LISTING, "nonsense")
     lines = [record.getMessage() for record in caplog.records if "/mcp" in record.getMessage()]

@@ -101,7 +101,7 @@ def test_only_pages_of_named_origins_may_call(start):
 
 def test_the_log_has_the_call_and_not_its_content(start, caplog):
     running = start()
-    with caplog.at_level("INFO", "knime_mcp.gateway"):
+    with caplog.at_level("INFO", "knime_node_knowledge.gateway"):
         posted(running, CALLING, running.key(name="team"))
     (line,) = [record for record in caplog.records if "search_nodes" in record.getMessage()]
     assert line.getMessage() == "POST /mcp search_nodes 200 for client team"

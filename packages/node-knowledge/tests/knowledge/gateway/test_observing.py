@@ -32,7 +32,7 @@ def lines():
             found.append(json.loads(JsonFormatter().format(record)))
             TextFormatter().format(record)
 
-    logger = logging.getLogger("knime_mcp.gateway")
+    logger = logging.getLogger("knime_node_knowledge.gateway")
     handler, level = Keep(), logger.level
     logger.addHandler(handler)
     logger.setLevel("DEBUG")
@@ -97,11 +97,11 @@ def test_figures_are_on_the_internal_listener_only(start):
     response = httpx.get(f"{running.internal}/metrics")
     assert response.headers["content-type"].startswith("text/plain")
     figures = response.text
-    assert 'knime_mcp_gateway_tool_calls_total{outcome="ok",tool="get_node_types"} 1.0' in figures
-    assert 'knime_mcp_gateway_tool_seconds_count{tool="get_node_types"} 1.0' in figures
-    assert 'knime_mcp_gateway_errors_total{error_type="TOOL_NOT_FOUND"} 1.0' in figures
-    assert 'knime_mcp_gateway_refused_total{reason="key"} 1.0' in figures
-    assert "knime_mcp_gateway_healthy 1.0" in figures
+    assert 'knime_nodes_gateway_tool_calls_total{outcome="ok",tool="get_node_types"} 1.0' in figures
+    assert 'knime_nodes_gateway_tool_seconds_count{tool="get_node_types"} 1.0' in figures
+    assert 'knime_nodes_gateway_errors_total{error_type="TOOL_NOT_FOUND"} 1.0' in figures
+    assert 'knime_nodes_gateway_refused_total{reason="key"} 1.0' in figures
+    assert "knime_nodes_gateway_healthy 1.0" in figures
     assert re.search(
         r'requests_total\{listener="public",method="GET",route="unmatched",status="404"\} 2.0', figures
     )
@@ -128,7 +128,7 @@ def test_questions_without_an_answer_are_counted_over_http_and_mcp(start):
         body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": nothing | {"_meta": meta}}
         assert client.post("/mcp", json=body, headers=headers).json()["result"]["structuredContent"]
     figures = httpx.get(f"{running.internal}/metrics").text
-    assert 'knime_mcp_gateway_empty_answers_total{tool="search_nodes"} 2.0' in figures
+    assert 'knime_nodes_gateway_empty_answers_total{tool="search_nodes"} 2.0' in figures
     assert "qqqxyzzyqqq" not in figures
 
 

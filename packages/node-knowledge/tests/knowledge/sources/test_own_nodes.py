@@ -63,15 +63,15 @@ def test_this_extension_is_described_whole(nodes):
 
 
 def test_settings_have_types_defaults_ranges_and_choices(nodes):
-    caller = settings(nodes["mcp_tool_caller"])
-    concurrency = caller["concurrency"]
+    caller, prompter = settings(nodes["mcp_tool_caller"]), settings(nodes["mcp_agent_prompter"])
+    concurrency = prompter["prompt_concurrency"]
     assert (concurrency.type, concurrency.min, concurrency.max) == ("integer", 1, 64)
-    assert concurrency.default_value == 4
+    assert concurrency.default_value == 1
     assert concurrency.advanced
-    assert caller["connect_timeout"].type == "float"
-    assert caller["transport"].type == "enum"
-    assert caller["transport"].enum_values == ("auto", "http", "sse")
-    assert caller["transport"].options[1].label == "Streamable HTTP"
+    assert prompter["idle_timeout"].type == "float"
+    assert caller["pinning"].type == "enum"
+    assert caller["pinning"].enum_values == ("warn", "fail", "ignore")
+    assert caller["pinning"].options[1].label == "Do not call"
     assert not caller["server_url"].advanced
 
 

@@ -1,39 +1,6 @@
 /** The settings of a node or tool as a form; each field is one change of the document. */
 import { ask, button, choice, el, field, json, later, textOf, typed, valueFor } from "./parts.js";
 
-export const TYPES = ["transform", "mcp", "switch", "parallel", "forEach", "tool", "entry", "exit"];
-/** Keys of each type that are one short field each. */
-const FURTHER = {
-  mcp: ["retry", "timeout", "cache"],
-  tool: ["retry", "timeout"],
-  parallel: ["maxConcurrency"],
-  forEach: ["maxConcurrency", "maxItems"],
-};
-
-/** What a new node of a type has. */
-export function newNode(id, type, { servers, dialect }) {
-  const node = { id, type };
-  if (type === "transform") node.transform = { expr: "{}" };
-  if (type === "mcp") Object.assign(node, { server: servers[0] ?? "", tool: "", args: {} });
-  if (type === "switch") node.conditions = [];
-  if (type === "parallel") node.branches = [];
-  if (type === "forEach") Object.assign(node, { items: "[]", do: "" });
-  if (type === "tool") Object.assign(node, { tool: "", args: {} });
-  if (type === "switch" && dialect === "next") node.next = "";
-  return node;
-}
-
-/** The ways that may be added to a node: key and words. */
-export function newWays(node, dialect) {
-  const further = { switch: [["conditions", "if a new condition holds"]], parallel: [["branches", "as a new branch"]] };
-  const ways = [...(further[node.type] ?? [])];
-  if (node.type === "forEach") ways.push(["do", "for each entry"]);
-  if (node.type === "switch" && dialect === "next") ways.push(["next", "otherwise"]);
-  else if (node.type !== "exit" && node.type !== "switch") ways.push(["next", "next"]);
-  if (!["entry", "exit", "switch"].includes(node.type)) ways.push(["onError", "if it fails"]);
-  return ways;
-}
-
 export class Forms {
   /** `studio` gives the state, and takes changes. */
   constructor(host, studio) {
@@ -52,27 +19,43 @@ export class Forms {
     const place = this.host.contains(at) ? [...this.host.querySelectorAll("input,textarea,select,button")].indexOf(at) : -1;
     if (!tool) this.host.replaceChildren(el("p", {}, "The document has no tool that can be read."));
     else this.host.replaceChildren(...(node ? this.node(tool, node) : this.tool(tool)));
+    if (tool) this.tell(node ? [node.path] : [tool.path, ["mcpServers"]], node ? [] : [tool.nodesPath]);
     if (place >= 0) this.host.querySelectorAll("input,textarea,select,button")[place]?.focus();
+  }
+
+  /** Puts each finding at the field of the key that it is about, others below the heading. */
+  tell(paths, without) {
+    const fields = [...this.host.querySelectorAll("[data-place]")].map((one) => [JSON.parse(one.dataset.place), one]);
+    fields.sort(([one], [other]) => other.length - one.length);
+    for (const { path, severity, message, fix } of this.studio.state.problems) {
+      const isHere = paths.some((one) => isBelow(path, one)) && !without.some((one) => isBelow(path, one));
+      if (!isHere) continue;
+      const note = el("p", { class: `problem ${severity}` }, `${message}${fix ? `. ${fix}` : ""}`);
+      const [, at] = fields.find(([place]) => isBelow(path, place)) ?? [];
+      if (at) at.append(note);
+      else this.host.querySelector("h2").after(note);
+      at?.querySelector("input,textarea,select")?.setAttribute("aria-invalid", "true");
+    }
   }
 
   set(path, value) {
     return this.studio.edit({ kind: "set", path, value });
   }
 
-  text(label, value, change, attributes = {}, note) {
+  text(label, value, change, attributes = {}, note, place) {
     const onchange = (event) => change(event.target.value);
-    return field(label, el("input", { value: value ?? "", onchange, spellcheck: "false", ...attributes }), note);
+    return field(label, el("input", { value: value ?? "", onchange, spellcheck: "false", ...attributes }), note, place);
   }
 
-  lines(label, value, change, note) {
+  lines(label, value, change, note, place) {
     const rows = Math.min(14, Math.max(2, value.split("\n").length));
     const onchange = (event) => change(event.target.value);
-    return field(label, el("textarea", { value, rows, onchange, spellcheck: "false" }), note);
+    return field(label, el("textarea", { value, rows, onchange, spellcheck: "false" }), note, place);
   }
 
   json(label, value, path) {
     const change = (text) => this.set(path, text.trim() === "" ? null : typed(text));
-    return this.lines(label, value === undefined ? "" : JSON.stringify(value, null, 2), change);
+    return this.lines(label, value === undefined ? "" : JSON.stringify(value, null, 2), change, undefined, path);
   }
 
   // A tool
@@ -82,7 +65,7 @@ export class Forms {
     return [
       el("h2", {}, `Tool ${tool.name}`),
       this.text("Name", settings.name, (text) => this.studio.renameTool(tool.name, text)),
-      this.lines("Description", String(settings.description ?? ""), (text) => this.set([...path, "description"], text)),
+      this.lines("Description", String(settings.description ?? ""), (text) => this.set([...path, "description"], text), undefined, [...path, "description"]),
       this.json("Arguments (inputSchema)", settings.inputSchema, [...path, "inputSchema"]),
       this.json("Result (outputSchema)", settings.outputSchema, [...path, "outputSchema"]),
       el("p", { class: "note" }, "Choose a node in the graph to see its settings."),
@@ -114,48 +97,57 @@ export class Forms {
   // A node
 
   node(tool, node) {
-    const { settings, path, type } = node;
+    const { type, path } = node;
+    const kinds = this.studio.state.kinds;
     const rename = (to) => this.studio.rename(node.id, to);
     const parts = [
       el("h2", {}, node.id),
       el("p", { class: "note" }, `${type || "no type"}, line ${node.line}`),
       this.text("Name", node.id, rename, { "data-field": "id" }),
     ];
-    if (!TYPES.includes(type)) parts.push(this.kind(node));
-    if (type === "transform") parts.push(...this.expression("Expression", settings.transform?.expr, [...path, "transform", "expr"]));
-    if (type === "forEach") {
-      const own = typeof settings.items === "object" && settings.items ? ["expr"] : [];
-      parts.push(...this.expression("List", own.length ? settings.items.expr : settings.items, [...path, "items", ...own]));
-    }
-    if (type === "mcp") parts.push(...this.call(node));
-    if (type === "tool") {
-      const names = this.studio.state.tools.map((one) => one.name);
-      parts.push(this.select("Tool", names, settings.tool, [...path, "tool"]));
-      const called = this.studio.state.tools.find((one) => one.name === settings.tool);
-      parts.push(...this.args(node, called?.settings.inputSchema));
-    }
-    if (type === "switch") parts.push(...this.conditions(node));
+    if (!(type in kinds)) parts.push(this.select("Type", Object.keys(kinds), type, [...path, "type"]));
+    const fields = kinds[type]?.fields ?? [];
+    const isShort = ({ form }) => form === "setting";
+    for (const one of fields.filter((each) => !isShort(each))) parts.push(...this.forms[one.form](one, node));
     parts.push(this.ways(tool, node));
-    for (const key of FURTHER[type] ?? []) {
-      const change = (text) => this.set([...path, key], text === "" ? null : typed(text));
-      parts.push(this.text(key, textOf({}, settings[key]), change));
-    }
+    for (const one of fields.filter(isShort)) parts.push(this.setting(one, node));
     return parts;
   }
 
-  kind(node) {
-    return this.select("Type", TYPES, node.type, [...node.path, "type"]);
+  /** How each form of a key is shown. */
+  get forms() {
+    return {
+      expression: (one, node) => this.expression(one, node),
+      arguments: (_one, node) => this.args(node, this.called(node)?.inputSchema),
+      rules: (_one, node) => this.conditions(node),
+      server: (one, node) => [this.select(one.label, this.studio.state.servers, node.settings.server, [...node.path, "server"])],
+      serverTool: (one, node) => this.serverTool(one, node),
+      tool: (one, node) => {
+        const names = this.studio.state.tools.map(({ name }) => name);
+        return [this.select(one.label, names, node.settings.tool, [...node.path, "tool"])];
+      },
+    };
+  }
+
+  setting({ key, label }, node) {
+    const place = [...node.path, key];
+    const change = (text) => this.set(place, text === "" ? null : typed(text));
+    return this.text(label, textOf({}, node.settings[key]), change, {}, undefined, place);
   }
 
   select(label, values, chosen, path) {
     const onchange = (event) => this.set(path, event.target.value);
-    return field(label, choice(["", ...values], chosen ?? "", { onchange }));
+    return field(label, choice(["", ...values], chosen ?? "", { onchange }), undefined, path);
   }
 
-  expression(label, value, path) {
+  expression({ key, label }, node) {
+    const written = node.settings[key];
+    const isMarked = key === "transform" || (typeof written === "object" && written);
+    const path = [...node.path, key, ...(isMarked ? ["expr"] : [])];
+    const value = isMarked ? written?.expr : written;
     const preview = el("pre", { class: "preview", "aria-label": `Value of ${label}` });
     const text = typeof value === "string" ? value : json(value);
-    const line = this.lines(label, text, (now) => this.set(path, now), "JSONata");
+    const line = this.lines(label, text, (now) => this.set(path, now), "JSONata", [...node.path, key]);
     this.previewed(line.querySelector("textarea"), preview, (now) => ({ expression: now }));
     return [line, preview];
   }
@@ -190,6 +182,7 @@ export class Forms {
         json(condition?.rule),
         (text) => this.set([...place, "rule"], text.trim() === "" ? null : typed(text)),
         "JSON Logic",
+        place,
       );
       const standard = settings.jsonLogic === "standard";
       this.previewed(rule.querySelector("textarea"), preview, (text) => ({ rule: typed(text), standard }));
@@ -206,28 +199,32 @@ export class Forms {
         const name = way.label || "next";
         const select = choice(ids, way.target, { onchange: (event) => connect(event.target.value) });
         const gone = button("Disconnect", () => connect(""), { "aria-label": `Disconnect ${name} ${way.target}` });
-        return el("div", { class: "row" }, field(`Way: ${name}`, select), gone);
+        const about = field(`Way: ${name}`, select, undefined, [...node.path, ...way.key]);
+        return el("div", { class: "row" }, about, gone);
       });
     return el("div", { role: "group", "aria-label": "Ways" }, ...rows);
   }
 
   // Calls of tools
 
-  call(node) {
+  /** What is known of the tool that a node calls. */
+  called({ type, settings }) {
+    if (type === "tool") return this.studio.state.tools.find(({ name }) => name === settings.tool)?.settings;
+    return this.toolsOf(settings.server).list?.find(({ name }) => name === settings.tool);
+  }
+
+  serverTool({ label }, node) {
     const { settings, path } = node;
-    const { servers } = this.studio.state;
-    const tools = this.toolsOf(settings.server);
-    const tool = tools.list?.find((one) => one.name === settings.tool);
-    const names = tools.list?.map((one) => one.name) ?? [];
-    const parts = [
-      this.select("Server", servers, settings.server, [...path, "server"]),
-      names.length
-        ? this.select("Tool of the server", names, settings.tool, [...path, "tool"])
-        : this.text("Tool of the server", settings.tool, (text) => this.set([...path, "tool"], text)),
+    const { list, note } = this.toolsOf(settings.server);
+    const place = [...path, "tool"];
+    const { description } = this.called(node) ?? {};
+    return [
+      list?.length
+        ? this.select(label, list.map(({ name }) => name), settings.tool, place)
+        : this.text(label, settings.tool, (text) => this.set(place, text), {}, undefined, place),
+      note ? el("p", { class: "note", role: "status" }, note) : null,
+      description ? el("p", { class: "note" }, description) : null,
     ];
-    if (tools.note) parts.push(el("p", { class: "note", role: "status" }, tools.note));
-    if (tool?.description) parts.push(el("p", { class: "note" }, tool.description));
-    return [...parts, ...this.args(node, tool?.inputSchema)];
   }
 
   toolsOf(server) {
@@ -278,7 +275,7 @@ export class Forms {
     mark.addEventListener("change", () => control.value && change());
     const required = whole?.required?.includes(name) ? " (required)" : "";
     const kind = schema?.type ? `: ${schema.type}` : "";
-    const parts = [field(`${name}${kind}${required}`, control, schema?.description)];
+    const parts = [field(`${name}${kind}${required}`, control, schema?.description, path)];
     parts.push(el("label", { class: "mark" }, mark, ` ${name} is an expression`));
     if (isExpression) {
       const preview = el("pre", { class: "preview", "aria-label": `Value of ${name}` });
@@ -288,3 +285,5 @@ export class Forms {
     return el("div", { class: "arg" }, ...parts);
   }
 }
+
+const isBelow = (path, place) => place.every((step, index) => path[index] === step);

@@ -67,12 +67,11 @@ export class GraphView {
   box(node, at) {
     const [left, top] = [at.x - at.width / 2, at.y - at.height / 2];
     const [right, bottom] = [left + at.width, top + at.height];
-    const isEnd = node.type === "entry" || node.type === "exit";
     const points =
       `${left + CUT},${top} ${right - CUT},${top} ${right + CUT},${at.y} ${right - CUT},${bottom}` +
       ` ${left + CUT},${bottom} ${left - CUT},${at.y}`;
-    const rectangle = { x: left, y: top, width: at.width, height: at.height, rx: isEnd ? 22 : 6 };
-    const shape = node.type === "switch" ? svg("polygon", { points }) : svg("rect", rectangle);
+    const rectangle = { x: left, y: top, width: at.width, height: at.height, rx: node.shape === "end" ? 22 : 6 };
+    const shape = node.shape === "switch" ? svg("polygon", { points }) : svg("rect", rectangle);
     shape.setAttribute("class", "shape");
     const texts = [svg("text", { x: at.x, y: at.y + (node.detail ? -2 : 4.5) })];
     texts[0].append(shortened(node.id));
@@ -98,7 +97,7 @@ export class GraphView {
     const { problems = {}, stops = [], steps = {}, taken = new Set(), states = {} } = marks;
     for (const [id, { node, group, step }] of this.boxes) {
       const found = problems[id] ?? [];
-      const names = ["node", node.type === "entry" || node.type === "exit" ? "end" : "", states[id] ?? ""];
+      const names = ["node", node.shape === "end" ? "end" : "", states[id] ?? ""];
       if (found.length) names.push(found.some((one) => one.severity === "error") ? "wrong" : "doubtful");
       if (stops.includes(id)) names.push("stops");
       if (id === this.selected) names.push("selected");
@@ -109,9 +108,9 @@ export class GraphView {
       group.setAttribute("aria-label", this.name(node, found, stops.includes(id), states[id], steps[id]));
       group.setAttribute("tabindex", id === (this.selected ?? this.tool.nodes[0]?.id) ? "0" : "-1");
     }
-    for (const { source, target, label, way } of this.lines) {
+    for (const { source, target, isError, way } of this.lines) {
       const isTaken = taken.has(JSON.stringify([source, target]));
-      way.setAttribute("class", `way${label === "error" ? " error" : ""}${isTaken ? " taken" : ""}`);
+      way.setAttribute("class", `way${isError ? " error" : ""}${isTaken ? " taken" : ""}`);
       way.setAttribute("marker-end", `url(#head-${isTaken ? "taken" : "plain"})`);
     }
   }

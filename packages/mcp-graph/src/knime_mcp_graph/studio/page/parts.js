@@ -42,11 +42,12 @@ export function choice(values, chosen, attributes = {}) {
 
 let numbers = 0;
 
-/** A control below its label. */
-export function field(label, control, note) {
+/** A control below its label; `place` is the path of its value in the document. */
+export function field(label, control, note, place) {
   control.id ||= `field-${(numbers += 1)}`;
   const notes = note ? [el("span", { class: "note" }, note)] : [];
-  return el("div", { class: "field" }, el("label", { for: control.id }, label), control, ...notes);
+  const about = place && JSON.stringify(place);
+  return el("div", { class: "field", "data-place": about }, el("label", { for: control.id }, label), control, ...notes);
 }
 
 export const json = (value) => (value === undefined ? "" : JSON.stringify(value));

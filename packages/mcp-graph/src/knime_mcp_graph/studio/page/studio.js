@@ -1,10 +1,22 @@
 /** The studio: one state from the server, shown as graph, forms, text, findings and runs. */
-import { Forms, TYPES, newNode, newWays } from "./forms.js";
+import { Forms } from "./forms.js";
 import { GraphView } from "./graph.js";
 import { ask, button, choice, el, field, later } from "./parts.js";
 import { Runs } from "./runs.js";
 
 const byId = (id) => document.getElementById(id);
+const KEYS = [
+  ["arrows", "the node above, below, beside"],
+  ["g", "go to a node by its name"],
+  ["Enter, F2", "its settings; Escape leads back"],
+  ["a", "add a node after this one"],
+  ["c", "connect this node: arrows and Enter, or g"],
+  ["Delete", "remove it; what led to it leads to what followed"],
+  ["b", "breakpoint"],
+  ["+, -, 0", "zoom, and show everything"],
+  ["Ctrl+S, Ctrl+Z, Ctrl+Shift+Z", "save, undo, redo"],
+  ["?", "this list"],
+];
 
 class Studio {
   constructor() {
@@ -109,8 +121,9 @@ class Studio {
     return this.sends;
   }
 
-  edit(edit) {
-    return this.send("edit", { edit: { nodes: this.tool?.nodesPath, ...edit } });
+  /** Every change of the document goes to Python, which answers with the document and what is wrong with it. */
+  edit(change) {
+    return this.send("apply", { change: { nodes: this.tool?.nodesPath, ...change } });
   }
 
   // Nodes
@@ -164,12 +177,13 @@ class Studio {
 
   async addNode() {
     const name = el("input", { required: true, spellcheck: "false" });
-    const type = choice(TYPES, "transform");
+    const type = choice(Object.keys(this.state.kinds), "transform");
     const ids = this.tool.nodes.filter((node) => node.type !== "exit").map((node) => node.id);
     const after = choice(["", ...ids], ids.includes(this.view.selected) ? this.view.selected : "");
     const fields = [field("Name", name), field("Type", type), field("After", after)];
     if (!(await this.asked("Add node", fields, "Add"))) return;
-    const node = newNode(name.value, type.value, this.state);
+    const node = { id: name.value, type: type.value, ...this.state.kinds[type.value].new };
+    if ("server" in node) node.server = this.state.servers[0] ?? "";
     this.view.selected = name.value;
     await this.edit({ kind: "add", node, after: after.value || null });
     this.view.focus(name.value);
@@ -214,10 +228,10 @@ class Studio {
 
   async connect(source, target) {
     const node = this.tool.nodes.find((one) => one.id === source);
-    const ways = newWays(node, this.state.dialect);
-    let way = ways[0][0];
+    const { ways } = this.state.kinds[node.type] ?? { ways: [{ key: ["next"], words: "next" }] };
+    let way = ways[0]?.key;
     if (ways.length > 1) {
-      const buttons = ways.map(([key, words]) => button(words, () => this.closed(key)));
+      const buttons = ways.map(({ key, words }) => button(words, () => this.closed(key)));
       way = await this.asked(`Connect ${source} with ${target}`, [el("div", { class: "bar" }, ...buttons)]);
     }
     if (way) await this.edit({ kind: "connect", source, way, target });
@@ -270,7 +284,7 @@ class Studio {
     this.isTyping = false;
     this.sends = this.sends.then(async () => {
       try {
-        const state = await ask("text", { version: this.base, text });
+        const state = await ask("apply", { version: this.base, change: { kind: "text", text } });
         this.base = state.version;
         this.take(state);
       } catch (error) {
@@ -361,7 +375,7 @@ class Studio {
     };
     const keep = async () => {
       if (isFile) await this.send("save", { overwrite: true });
-      else this.take(await ask("text", { version: state.version, text: mine }));
+      else this.take(await ask("apply", { version: state.version, change: { kind: "text", text: mine } }));
       end();
     };
     const mineOnly = new Set(mine.split("\n"));
@@ -409,8 +423,8 @@ class Studio {
 
   listen() {
     const clicks = {
-      undo: () => this.send("undo"),
-      redo: () => this.send("redo"),
+      undo: () => this.edit({ kind: "undo" }),
+      redo: () => this.edit({ kind: "redo" }),
       save: () => this.settled().then(() => this.send("save")),
       ask: () => this.askServers(),
       "add-tool": () => this.addTool(),
@@ -421,6 +435,7 @@ class Studio {
       smaller: () => this.view.zoom(0.8),
       larger: () => this.view.zoom(1.25),
       fit: () => this.view.fit(),
+      keys: () => this.showKeys(),
     };
     for (const [id, click] of Object.entries(clicks)) byId(id).addEventListener("click", click);
     byId("tool").addEventListener("change", (event) => {
@@ -497,13 +512,19 @@ class Studio {
     event.preventDefault();
   }
 
+  showKeys() {
+    const rows = KEYS.map(([keys, words]) => el("tr", {}, el("th", { scope: "row" }, keys), el("td", {}, words)));
+    return this.asked("Keys in the graph", [el("table", { class: "keys" }, ...rows)]);
+  }
+
   anyKey(event) {
     if (event.key === "Escape" && byId("settings").contains(event.target)) {
       event.target.blur(); // what was typed counts
       this.view.focus(this.view.selected);
     }
-    if (!(event.ctrlKey || event.metaKey)) return;
     const isText = event.target.matches("textarea, input");
+    if (event.key === "?" && !isText) this.showKeys();
+    if (!(event.ctrlKey || event.metaKey)) return;
     const key = event.key.toLowerCase();
     if (key === "s") byId("save").click();
     else if (isText) return;

@@ -1,0 +1,26 @@
+"""The kinds of nodes, each in a module of its own."""
+
+from typing import Final
+
+from .entry import EntryNode
+from .exit import ExitNode
+from .for_each import ForEachNode
+from .mcp import McpNode
+from .node import Node
+from .parallel import ParallelNode
+from .switch import SwitchNode
+from .tool import ToolNode
+from .transform import TransformNode
+
+_KINDS: tuple[type[Node], ...] = (
+    EntryNode,
+    ExitNode,
+    TransformNode,
+    McpNode,
+    SwitchNode,
+    ParallelNode,
+    ForEachNode,
+    ToolNode,
+)
+KINDS: Final = {kind.kind: kind for kind in _KINDS}
+"""By the type that a document names."""

@@ -1,0 +1,140 @@
+"""``knime-mcp open``: what the page asks for, over HTTP, and who is refused."""
+
+import contextlib
+import json
+import shlex
+import signal
+import subprocess
+import sys
+
+import httpx
+import pytest
+
+from knime_mcp.audit.journal import Journal
+from tests.audit.calls import record, write_run
+from tests.support.files import json_lines
+from tests.support.pages import RunPage
+
+from .conftest import SECRET
+
+
+@contextlib.contextmanager
+def opened(cli, folder, env=None):
+    """A client of the page of a folder, until the command is ended."""
+    process = cli.start("open", folder, env=env)
+    url = process.stdout.readline().removeprefix("Open in a browser: ").strip()
+    try:
+        assert url.startswith("http://127.0.0.1:"), process.stderr.read()
+        with httpx.Client(base_url=url, timeout=60, trust_env=False) as client:
+            yield client
+    finally:
+        process.send_signal(signal.SIGINT)
+        assert cli.finish(process).code == 0
+
+
+JSON = {"Content-Type": "application/json"}
+
+
+def asked(client, what, **body):
+    answer = client.post(what, json=body)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "runs").mkdir()
+    return tmp_path / "runs"
+
+
+def test_a_run_is_shown_while_it_goes_on(cli, folder):
+    write_run(folder / "done.jsonl", 3)
+    (folder / "other.jsonl").write_text('{"a": 1}\n')
+    with opened(cli, folder) as client, Journal(folder / "now.jsonl", run="r9") as journal:
+        journal.append(record(1, run="r9"))
+        runs = {run["name"]: run for run in asked(client, "runs")}
+        outcomes = {"done.jsonl": "complete", "other.jsonl": "no journal", "now.jsonl": "goes on"}
+        assert {name: run["outcome"] for name, run in runs.items()} == outcomes
+        link = runs["now.jsonl"]["link"]
+        page = RunPage(client.get(link).text)
+        assert "This run goes on" in page.html
+        assert "Records:" not in page.html
+        (cursor,) = [part.split('"')[0] for part in page.html.split('data-cursor="')[1:]]
+        news = f"{link.rpartition('/')[0]}/news"
+        assert client.get(news, params={"after": cursor}).json()["steps"] == []
+        journal.append(record(2, run="r9"))
+        told = client.get(news, params={"after": cursor}).json()
+        assert [step["number"] for step in told["steps"]] == ["2"]
+        # A line that is only half there is told once it is whole.
+        with (folder / "half.jsonl").open("wb") as half:
+            lines = (folder / "done.jsonl").read_bytes()
+            half.write(lines[:-20])
+            half.flush()
+            first = client.get("runs/half.jsonl/run.html").text
+            cursor = first.split('data-cursor="')[1].split('"')[0]
+            half.write(lines[-20:])
+        told = client.get("runs/half.jsonl/news", params={"after": cursor}).json()
+        assert [step["name"] for step in told["steps"]] == ["End"]
+        journal.close("complete")
+        assert "complete in itself, but nobody vouches for it" in client.get(link).text
+
+
+def test_who_has_not_the_address_from_the_command_gets_nothing(cli, folder):
+    write_run(folder / "a.jsonl", 1)
+    (folder.parent / "secret.jsonl").write_bytes((folder / "a.jsonl").read_bytes())
+    with opened(cli, folder) as client:
+        base = str(client.base_url)
+        root = base[: base.rindex("/", 0, -1) + 1]
+        host = root.split("/")[2]
+        wanted = {
+            "no token": (httpx.get(root), 404),
+            "another token": (httpx.get(f"{root}x/"), 404),
+            "rebound name": (client.get("", headers={"Host": f"evil.example:{host.split(':')[1]}"}), 403),
+            "another port": (client.get("", headers={"Host": "127.0.0.1:1"}), 403),
+            "another site": (client.post("runs", json={}, headers={"Origin": "http://evil.example"}), 403),
+            "no site": (client.post("runs", json={}, headers={"Origin": "null"}), 403),
+            "form": (client.post("runs", content="{}", headers={"Content-Type": "text/plain"}), 415),
+            "without a length": (client.post("runs", content=iter([b"{}"]), headers=JSON), 413),
+            "outside": (client.get("runs/..%2fsecret.jsonl/run.html"), 404),
+            "outside of pages": (client.get("runs/a.jsonl/..%2frun.html"), 404),
+            "unknown": (client.post("shell", json={}), 404),
+            "no list": (client.post("tools", json=[]), 400),
+            "cursor": (client.get("runs/a.jsonl/run.html") and client.get("runs/a.jsonl/news?after=x"), 400),
+        }
+        assert {name: answer.status_code for name, (answer, _) in wanted.items()} == {
+            name: status for name, (_, status) in wanted.items()
+        }
+        assert all(answer.headers["x-content-type-options"] == "nosniff" for answer, _ in wanted.values())
+
+
+def test_a_tool_is_tried_recorded_and_copied(cli, server, folder, tmp_path):
+    env = {"TOKEN": SECRET}
+    added = cli("config", "add", "mine", f"{server.base}/guarded/mcp", "--bearer-env", "TOKEN", env=env)
+    assert added.code == 0, added.err
+    with opened(cli, folder, env) as client:
+        assert 'value="mine"' in client.get("").text
+        tools = {tool["name"]: tool for tool in asked(client, "tools", server=server.url)}
+        assert json.loads(tools["echo"]["schema"])["properties"].keys() == {"text", "times"}
+        typed = {"arguments": ["text=it's", "times:=2"], "server": server.url, "tool": "echo"}
+        found = asked(client, "call", **typed)
+        assert (found["steps"][0]["status"], found["steps"][0]["came"]) == ("ok", "it's it's")
+        wrong = asked(client, "call", **{**typed, "arguments": ["times=many"]})
+        assert wrong["steps"][0]["status"] == "invalid arguments"
+        refused = client.post("call", json={**typed, "tool": "ecko"})
+        assert (refused.status_code, "echo" in refused.json()["error"]) == (422, True)
+        assert client.post("tools", json={"server": "nobody"}).status_code == 422
+        secret = asked(client, "call", server="mine", tool="echo", arguments=["text=x"])
+        assert SECRET not in json.dumps(secret)
+        assert "os.environ['TOKEN']" in secret["copies"]["Python"]
+    (journal,) = folder.glob("tried-*.jsonl")
+    kinds = [(line["kind"], line.get("status")) for line in json_lines(journal)]
+    assert [status for kind, status in kinds if kind == "call"] == ["ok", "invalid arguments", "ok"]
+    assert kinds[-1][0] == "end"
+    assert SECRET not in journal.read_text()
+    copies = found["copies"]
+    assert "Tool name: echo\n  Arguments:\n    text = it's\n    times = 2" in copies["Node settings"]
+    python = subprocess.run(
+        [sys.executable, "-c", copies["Python"]], capture_output=True, text=True, timeout=120, cwd=tmp_path
+    )
+    assert python.stdout == "it's it's\n", python.stderr
+    assert cli(*shlex.split(copies["Command"])[1:]).out == "it's it's\n"
