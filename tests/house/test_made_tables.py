@@ -2,11 +2,11 @@
 
 import pytest
 
-from docs.tables import BLOCK, CODE, MADE, NO_PAGE, TABLES, meanings, with_tables, words
+from docs.tables import BLOCK, CODE, MADE, NO_PAGES, TABLES, meanings, with_tables, words
 from tests.house.sources import FILES, text
 from tests.house.test_links import DOCUMENTS
 
-PAGES = {file: file.read_text(encoding="utf-8") for file in DOCUMENTS if file not in {*MADE, NO_PAGE}}
+PAGES = {file: file.read_text(encoding="utf-8") for file in DOCUMENTS if file not in MADE | NO_PAGES}
 
 
 @pytest.mark.requirement("N30")
