@@ -41,7 +41,11 @@ def main() -> None:
     from knime_mcp.runs.result_records import RecordsCollector  # after the extension, as KNIME loads it first
 
     table = host.table(pa.table({"query": [f"row {row}" for row in range(rows)]}))
-    settings = {"server_url": url, "tool_name": "tool_00001", "concurrency": in_flight}
+    settings = {
+        "server_url": url,
+        "tool_name": "tool_00001",
+        "connection_options": f"concurrency = {in_flight}",
+    }
     anonymous, is_over = [megabytes("RssAnon")], threading.Event()
 
     def watch() -> None:

@@ -219,7 +219,11 @@ def read_workbook(file: Path) -> Sheet:
 
 
 def _joined(book: Any, facts: WorkbookFacts) -> Sheet:
-    visible = {sheet.name: str(sheet.visible).endswith("Visible") for sheet in book.sheets_metadata}
+    # Charts have sheets of their own, which hold no cells.
+    sheets = [sheet for sheet in book.sheets_metadata if str(sheet.typ).endswith("WorkSheet")]
+    if not sheets:
+        raise WorkbookError("has no sheet with cells")
+    visible = {sheet.name: str(sheet.visible).endswith("Visible") for sheet in sheets}
     # A person does not see a hidden one, so the first of the others is the table.
     first = next((name for name in visible if visible[name]), next(iter(visible)))
     table = _read_sheet(book, facts, first)

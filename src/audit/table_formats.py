@@ -40,6 +40,7 @@ _EXCELS: Final = re.compile(r'"?sep=([,;|\t])"?\s*$', re.IGNORECASE)
 """The first line with which Excel declares the separator of a CSV file."""
 _LINE: Final = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n|\Z)")
 _INK: Final = re.compile(rb"\S")
+_BLANKS: Final = re.compile(r"[\s\u200b\ufeff]+")
 _LARGEST_BLOCK: Final = 2**31 - 1
 _AT_A_TIME: Final = 512
 _LARGE: Final = 1 << 24  # bytes
@@ -61,7 +62,6 @@ class FileTable:
     """
 
     table: pa.Table  # no two columns have the same name; columns of mixed types are JSON text
-    typed: bool  # whether cells have the types of the file; otherwise all cells are text
     objects: list[dict[str, Any]] | None = None
     """The rows as objects with the types of the file, if columns may have several types."""
     numbers: Sequence[int] | None = None
@@ -108,9 +108,10 @@ class FileTable:
         compute: Any = pc
         if not self.columns:
             return list(range(self.total))
-        there = reduce(compute.or_, map(_has_values, self.table.columns)).to_pylist()
-        for index, row in enumerate(self.objects or () if self.unreadable else ()):
-            there[index] |= any(isinstance(value, Unreadable) for value in row.values())
+        if self.objects is not None:
+            there = [not all(map(_is_blank, row.values())) for row in self.objects]
+        else:
+            there = reduce(compute.or_, map(_has_values, self.table.columns)).to_pylist()
         return [index for index, is_there in enumerate(there) if is_there]
 
     @property
@@ -128,6 +129,10 @@ class FileTable:
             yield from (dict(zip(self.columns, row, strict=True)) for row in zip(*columns, strict=True))
 
 
+def _is_blank(value: Any) -> bool:
+    return value is None or (isinstance(value, str) and _BLANKS.fullmatch(value) is not None)
+
+
 def _has_values(column: pa.ChunkedArray[Any]) -> Any:
     """For each cell whether it has a value other than blanks; an empty text in CSV is one, in quotes."""
     import pyarrow as pa
@@ -136,7 +141,9 @@ def _has_values(column: pa.ChunkedArray[Any]) -> Any:
     compute: Any = pc
     there = compute.is_valid(column)
     if pa.types.is_string(column.type):
-        blank = compute.fill_null(compute.match_substring_regex(column, r"^\s+$"), False)
+        blank = compute.fill_null(
+            compute.match_substring_regex(column, r"^[\s\p{Z}\x{200B}\x{FEFF}]+$"), False
+        )
         there = compute.and_not(there, blank)
     return there
 
@@ -267,7 +274,7 @@ def _read_parquet(file: Path, _: Collection[str]) -> FileTable:
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # depends on what is damaged
             raise TableError(f"{file} cannot be read as Parquet: {str(error).rstrip('.')}") from None
     _check_names(names, file)
-    return FileTable(table, typed=True)
+    return FileTable(table)
 
 
 _SEPARATORS: Final = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
@@ -334,7 +341,7 @@ def _read_csv(file: Path, wanted: Collection[str], *, separators: Iterable[str] 
             f"names in line {header.lines}",
         ]
     )
-    return FileTable(unguarded(table.select(named)), typed=False, understood=how, notes=notes)
+    return FileTable(unguarded(table.select(named)), understood=how, notes=notes)
 
 
 _SIGNS: Final = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
@@ -508,7 +515,7 @@ def _of_objects(rows: list[dict[str, Any]]) -> FileTable:
     names = list(dict.fromkeys(name for row in rows for name in row))
     rows = [{name: row.get(name) for name in names} for row in rows]
     table = pa.Table.from_arrays([_column([row[name] for row in rows]) for name in names], names=names)
-    return FileTable(table, typed=True, objects=rows)
+    return FileTable(table, objects=rows)
 
 
 def _column(values: list[Any]) -> Any:
@@ -558,7 +565,6 @@ def _read_excel(file: Path, wanted: Collection[str]) -> FileTable:
     readable = ([None if isinstance(cell, Unreadable) else cell for cell in column] for column in columns)
     return FileTable(
         pa.Table.from_arrays([_column(column) for column in readable], names=names),
-        typed=True,
         objects=[dict(zip(names, map(json_value, row), strict=True)) for row in zip(*columns, strict=True)],
         understood=f"sheet '{sheet.title}', names in row {top + 1}",
         notes=tuple(sheet.notes),

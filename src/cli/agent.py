@@ -21,8 +21,9 @@ from .files import (
     text_or_file,
     write_page,
 )
+from .named_servers import known_model
 from .shared_options import SELDOM, SaveDirOption, ServersOption, options_under, takes
-from .terminal import complain, note, print_json, print_text
+from .terminal import complain, note, print_json, print_markdown, print_text
 
 if TYPE_CHECKING:
     from .agent_run import AgentRun
@@ -39,12 +40,13 @@ class AgentSettings:
     model: Annotated[
         str,
         _model(
-            "Which model; anthropic:NAME is one of Anthropic's.",
+            "Which model; anthropic:NAME is one of Anthropic's. By default that of config model.",
             metavar="NAME",
             envvar="KNIME_MCP_MODEL",
             show_envvar=False,
+            show_default=False,
         ),
-    ]
+    ] = ""
     model_url: Annotated[
         str | None,
         _model(
@@ -198,11 +200,30 @@ def checked_settings(settings: AgentSettings) -> AgentSettings:
     check_folder(settings.save_dir)
     if settings.api_key and settings.api_key_env:
         raise UsageError("--api-key and --api-key-env cannot be used together. Choose one of them.")
+    settings = _with_known_model(settings)
     if settings.model_url is None and not is_anthropic(settings.model):
-        raise UsageError("Where is the model? Give its base URL with --model-url.")
+        raise UsageError(
+            "Where is the model? Give its base URL with --model-url, or keep both: config model."
+        )
     if settings.system is not None:
         settings = replace(settings, system=text_or_file(settings.system, "--system")[0])
     return settings
+
+
+def _with_known_model(settings: AgentSettings) -> AgentSettings:
+    """The settings with the kept model where no option names one; its key goes to its own endpoint only."""
+    known = known_model() if not settings.model or settings.model_url is None else None
+    if known is not None and not settings.model:
+        settings = replace(settings, model=known.name)
+    if not settings.model:
+        raise UsageError(
+            "Which model? Give it with --model, or keep one: knime-mcp config model NAME --url URL"
+        )
+    is_there = known is not None and is_anthropic(settings.model) == is_anthropic(known.name)
+    if known is None or settings.model_url is not None or not is_there:
+        return settings
+    key = None if settings.api_key else settings.api_key_env or known.api_key_env
+    return replace(settings, model_url=known.url, api_key_env=key)
 
 
 def _show(run: AgentRun, *, as_json: bool) -> ExitCode:
@@ -210,13 +231,14 @@ def _show(run: AgentRun, *, as_json: bool) -> ExitCode:
     if as_json:
         print_json(run.as_json())
     elif answered.error is None:
-        print_text(answered.text)
+        # An answer in a form is for programs.
+        (print_text if run.has_form else print_markdown)(answered.text)
     if answered.error is not None:
         if not as_json:
             for remark in answered.notes:
                 note(at_terminal(remark))
             complain(at_terminal(answered.error))
         return ExitCode.FAILED
-    if warning := run.warning():
+    for warning in run.warnings():
         note(at_terminal(warning))
     return ExitCode.OK

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import contextmanager
+from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,6 +30,7 @@ from .command_errors import CommandError, at_terminal
 from .connection_options import ConnectionOptions
 from .credentials import Credentials
 from .files import journal_to_resume, json_record, open_journal
+from .named_servers import is_trusted
 from .sessions import CommandSessions
 from .terminal import can_ask, complain, note
 
@@ -75,6 +77,11 @@ class AgentRun:
         self._routes: list[ServerRoute] = []
         self._agent: Prompter
         self._finished: FinishedPrompts | None = None
+
+    @property
+    def has_form(self) -> bool:
+        """Whether the answer is JSON, by a schema."""
+        return self._answer_schema is not None
 
     @contextmanager
     def asked(self, question: str, *, routes: list[ServerRoute]) -> Generator[None]:
@@ -208,8 +215,8 @@ class AgentRun:
             )
         return text
 
-    def warning(self) -> str | None:
-        return self._runs.warning()
+    def warnings(self) -> list[str]:
+        return self._runs.warnings()
 
     def page(self) -> str:
         """The run as an HTML page."""
@@ -219,7 +226,7 @@ class AgentRun:
         audit = self._journal
         facts = (("Model", model), ("Journal", None if audit is None else str(audit)))
         return timeline_page(
-            self._runs.timelines, title="knime-mcp agent", warning=self.warning(), facts=facts
+            self._runs.timelines, title="knime-mcp agent", warning=self._runs.warning(), facts=facts
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -271,6 +278,9 @@ class AgentRun:
         run = sessions.run_for(routes, settings.save_dir)
         run.secrets.learn(model.secrets)
         rules = CallRules.parse("\n".join(settings.rule or ()), ",".join(settings.trust or ()))
+        named = {url: config.name for url, config in self._connection.named.items()}
+        trusted = (url for url, name in named.items() if is_trusted(name))
+        rules = replace(rules, trusted=(*rules.trusted, *trusted))
         return Prompter(
             model=model,
             toolset=Toolset(tools),
@@ -280,7 +290,7 @@ class AgentRun:
                 rules=rules, search_above=TOOL_TOKENS, limits=CallLimits.parse(settings.max_calls)
             ),
             system_message=SYSTEM_MESSAGE if settings.system is None else settings.system,
-            approver=PersonAsked(self._interrupt, self._timeline.hide, rules) if can_ask() else None,
+            approver=PersonAsked(self._interrupt, self._timeline.hide, rules, named) if can_ask() else None,
             questions=sessions.questions,
             links={},
         )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 from ..agents.agent_events import ModelAnswered, ModelRetried, TextDelta, ToolFinished, ToolStarted
 from ..agents.message_content import shown_text
 from ..agents.timeline import arguments_line, duration_text, kind_of, status_of_call, tokens_text
-from .terminal import StatusLine, err, one_line, visible
+from .terminal import StatusLine, err, is_terminal, one_line, print_markdown, visible
 
 if TYPE_CHECKING:
     from ..agents.agent_events import AgentEvent
@@ -84,21 +85,29 @@ class AgentTimeline(StatusLine):
 
 
 class ChatTimeline(AgentTimeline):
-    """The same in a chat, where what the model writes stands on standard output as it is written."""
+    """The same in a chat, where what the model writes stands on standard output as it is written.
+
+    On a terminal that is paragraph by paragraph, as Markdown is meant to look.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self._is_written = False
+        self._unfinished = ""  # what is not yet a paragraph
 
     def __call__(self, event: AgentEvent) -> None:
         match event:
+            case TextDelta(text=text) if is_terminal(sys.stdout):
+                self._is_written = True
+                whole, self._unfinished = paragraphs(self._unfinished + text)
+                self._write(whole)
+                super().__call__(event)
             case TextDelta(text=text):
-                self.hide()
                 print(visible(text), end="", flush=True)
                 self._is_written = True
             case ModelAnswered(message=message):
                 if not self._is_written and (text := shown_text(message)):
-                    print(visible(text), end="")
+                    self._unfinished = text
                     self._is_written = True
                 self._end_line()
                 super().__call__(event)
@@ -106,7 +115,27 @@ class ChatTimeline(AgentTimeline):
                 self._end_line()
                 super().__call__(event)
 
+    def _write(self, text: str) -> None:
+        if text:
+            self.hide()
+            print_markdown(text)
+
     def _end_line(self) -> None:
-        if self._is_written:
-            print(flush=True)
-            self._is_written = False
+        if self._is_written and not is_terminal(sys.stdout):
+            print(visible(self._unfinished), flush=True)
+        elif self._is_written:
+            self._write(self._unfinished)
+        self._unfinished, self._is_written = "", False
+
+
+def paragraphs(text: str) -> tuple[str, str]:
+    """Divides Markdown behind its last whole paragraph; a block of code is whole with its end."""
+    end, place, fence = 0, 0, ""
+    for line in text.splitlines(keepends=True):
+        place += len(line)
+        mark = line.strip()[:3]
+        if mark in ("```", "~~~"):
+            fence = "" if mark == fence else fence or mark
+        elif not line.strip() and line.endswith("\n") and not fence:
+            end = place
+    return text[:end].rstrip(), text[end:]

@@ -7,13 +7,14 @@ import time
 from dataclasses import replace
 from shlex import quote
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from ..agents.toolbox.approvals import Approvals, called, form_of
 from ..agents.toolbox.call_rules import CallRule
 from ..agents.toolbox.question_form import checked_form, form_fields
 from ..runs.call_values import Deny
 from ..types.errors import ArgumentsInvalid
-from ..types.tool import WorkflowTool
+from ..types.tool import MCPTool, WorkflowTool
 from .person import asked, entered
 from .terminal import err, plain
 
@@ -23,12 +24,23 @@ if TYPE_CHECKING:
     from ..agents.toolbox.call_rules import CallRules
     from ..agents.toolbox.question_form import FormField
     from ..runs.call_values import Allow, Ask, Edit, PlannedCall
+    from ..types.tool import Tool
 
 
 class PersonAsked:
-    """Shows a call and reads what the person wants: an `Approver`. `hide` clears a line that changes."""
+    """Shows a call and reads what the person wants: an `Approver`. `hide` clears a line that changes.
 
-    def __init__(self, is_stopped: Callable[[], bool], hide: Callable[[], None], rules: CallRules) -> None:
+    ``named`` has the names of servers by their URLs.
+    """
+
+    def __init__(
+        self,
+        is_stopped: Callable[[], bool],
+        hide: Callable[[], None],
+        rules: CallRules,
+        named: Mapping[str, str],
+    ) -> None:
+        self._named = named
         self._is_stopped = is_stopped
         self._hide = hide
         self._rules = rules
@@ -101,7 +113,18 @@ class PersonAsked:
             )
         said = f"You are asked because of the {question.why}; {self._rules.known_of(plan.tool)}."
         instead = f"Not to be asked, put this before other rules: --rule {quote(str(about))}"
-        return f"{said}\n{instead}"
+        return "\n".join(filter(None, (said, self._how_to_trust(plan.tool), instead)))
+
+    def _how_to_trust(self, tool: Tool) -> str:
+        """Where a server that is not trusted says that the tool only reads, how to believe it."""
+        if not isinstance(tool, MCPTool) or self._rules.trusts(tool.route.url):
+            return ""
+        if (tool.annotations or {}).get("readOnlyHint") is not True:
+            return ""
+        url = tool.route.url
+        host = urlsplit(url).netloc or url
+        how = f"knime-mcp config trust {self._named[url]}" if url in self._named else f"--trust {quote(host)}"
+        return f"The server says that this tool only reads. To believe what it says, and not be asked: {how}"
 
     def _unanswered(self) -> Deny:
         why = "the answer was stopped" if self._is_stopped() else "the input has ended"

@@ -28,7 +28,7 @@ from .files import (
     with_pairs,
 )
 from .shared_options import RawCsvOption, SaveDirOption, pairs, seldom, takes
-from .terminal import complain, note
+from .terminal import complain, note, typed_again
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -161,7 +161,9 @@ def batch(
     # All of it before the first call: a file that cannot be written must not cost the results.
     check_folder(save_dir)
     check_readable(table)
-    from ..runs.argument_sources import ParameterRows, PlannedCalls
+    from ..runs.argument_sources import PlannedCalls
+    from ..runs.parameter_rows import ParameterRows
+    from ..tools.caller.calls_report import outcome_columns
     from .batch_run import run_and_write, say_what_is_sent, table_run
     from .sessions import CommandSessions
 
@@ -182,6 +184,7 @@ def batch(
             parameters=ParameterRows.of_file(parameters.only(kept[:limit])),
             json_column=arguments_column,
             decimal_comma=decimal_comma,
+            outcomes=outcome_columns(parameters.columns),
             demands_arguments=True,
         )
         calls = sessions.run_for([route], save_dir)
@@ -212,13 +215,13 @@ def batch(
                 )
             except (CommandError, OSError):  # results or records cannot be written
                 if journal is not None and run.summary.finished:
-                    note(f"What has finished is in {journal}. Go on with: --resume {journal}")
+                    note(f"What has finished is in {journal}. Go on with: {_go_on(journal)}")
                 raise
     if out is not None:
         note(f"Wrote {counted(run.summary.total, 'row')} to {out}")
     if records is not None:
         note(f"Wrote the records to {records}")
-    _sum_up(run, monotonic() - began, journal, out)
+    _sum_up(run, monotonic() - began, journal, out, table)
     return _report(run, ending, journal, resume)
 
 
@@ -262,11 +265,15 @@ def _check_files(
     if audit is not None and not goes_on and audit.exists() and audit.stat().st_size:
         raise UsageError(
             f"{audit} exists and would be overwritten. Name another file, or go on with that run:"
-            f" --resume {audit}."
+            f" {_go_on(audit)}"
         )
 
 
-def _sum_up(run: TableRun, seconds: float, journal: Path | None, out: Path | None) -> None:
+def _go_on(journal: Path) -> str:
+    return typed_again("--resume", str(journal), without=("--audit", "--resume"))
+
+
+def _sum_up(run: TableRun, seconds: float, journal: Path | None, out: Path | None, table: Path) -> None:
     """Says what came of the calls, and how to go on with those that failed."""
     made = counted(run.summary.total - run.summary.resumed, "call")
     statuses = ", ".join(f"{count:,} {status.value}" for status, count in run.summary.statuses.most_common())
@@ -274,9 +281,12 @@ def _sum_up(run: TableRun, seconds: float, journal: Path | None, out: Path | Non
     if not run.summary.failed:
         return
     if out is not None and out.suffix.lower() in READABLE:
-        note(f"Correct the rows in {out} that failed, and call them again: {out} --only-failed")
+        again = typed_again(
+            "--only-failed", without=("--audit", "--resume", "--out"), instead={str(table): str(out)}
+        )
+        note(f"Correct the rows in {out} that failed, and call them again: {again}")
     if journal is not None:
-        note(f"Or make them again as they are: --resume {journal}")
+        note(f"Or make them again as they are: {_go_on(journal)}")
 
 
 def _report(run: TableRun, ending: RunEnding, journal: Path | None, earlier: Path | None) -> ExitCode:
@@ -289,7 +299,7 @@ def _report(run: TableRun, ending: RunEnding, journal: Path | None, earlier: Pat
     if earlier is not None:
         note(f"{summary.resumed:,} of {calls} taken from {earlier}")
     if ending == "canceled":
-        go_on = f"Go on with: --resume {journal}" if journal else "With --audit FILE it could go on."
+        go_on = f"Go on with: {_go_on(journal)}" if journal else "With --audit FILE it could go on."
         complain(f"Canceled after {summary.finished:,} of {calls}. {go_on}")
         return ExitCode.CANCELED
     if run.failure is not None:
@@ -297,11 +307,9 @@ def _report(run: TableRun, ending: RunEnding, journal: Path | None, earlier: Pat
         complain(f"Ended at the first failure, row {first.input_row}: {first.error}")
         complain(f"{summary.statuses[CallStatus.CANCELED]:,} of {calls} not made.")
         return ExitCode.FAILED
-    warning = visible(summary.warning() or "")
+    for warning in summary.warnings():
+        (complain if summary.failed else note)(visible(warning))
     if summary.failed:
-        complain(warning)
         return ExitCode.FAILED
-    if warning:
-        note(warning)
     note(f"{total:,} of {calls} gave a result")
     return ExitCode.OK

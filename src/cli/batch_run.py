@@ -26,9 +26,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ..audit.table_formats import FileTable
-    from ..runs.argument_sources import ParameterRows, PlannedCalls
+    from ..runs.argument_sources import PlannedCalls
     from ..runs.call_values import CallOutcome
     from ..runs.engine import Run
+    from ..runs.parameter_rows import ParameterRows
     from ..types.tool import MCPTool
     from .sessions import CommandSessions
 

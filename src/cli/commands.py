@@ -35,19 +35,21 @@ _COMMANDS: Final[Mapping[str, str | Group]] = {
     "login": "login:login",
     "logout": "login:logout",
     "config": Group(
-        "Servers with names, which other commands take instead of a URL.",
+        "Servers with names, which other commands take instead of a URL, and the agents' model.",
         {
             "list": "config:list_servers",
             "add": "config:add",
             "remove": "config:remove",
+            "trust": "config:trust",
             "import": "config:import_servers",
+            "export": "config:export",
+            "model": "config:model",
         },
     ),
     "knime": Group(
         "Make an installed KNIME load the nodes, and see why it does not.",
         {
             "install": "knime_setup:install",
-            "uninstall": "knime_setup:uninstall",
             "doctor": "knime_setup:doctor",
         },
     ),
@@ -93,14 +95,13 @@ _VERSION_OPTION: Final = "--version"
 _FIRST_STEPS: Final = f"""\
 knime-mcp {VERSION}: tools of MCP servers, from the command line
 
-  knime-mcp demo                                   what it does, in seconds, without any account
-  knime-mcp config add NAME URL                    give your server a name (or: config import claude)
-  knime-mcp list NAME                              its tools
-  knime-mcp call NAME TOOL key=value               call one of them
-  knime-mcp batch NAME TOOL table.csv              call it once per row
-  knime-mcp agent 'A question' --server NAME       let a model use them
-  knime-mcp inspect NAME                           why can I not connect?
-  knime-mcp --help                                 all commands; COMMAND --help for their options"""
+  knime-mcp demo                        what it does, in seconds, without any account
+  knime-mcp list URL                    the tools of a server
+  knime-mcp call URL TOOL key=value     call one of them
+  knime-mcp batch URL TOOL table.csv    call it once per row
+  knime-mcp open                        try a server, and look at runs, in a browser
+
+The rest, such as agent, chat, audit and config: knime-mcp --help. Options: knime-mcp COMMAND --help"""
 
 
 def _root(

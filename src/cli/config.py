@@ -1,4 +1,4 @@
-"""``knime-mcp config``: servers with names, in the file that `tools.node_settings.named_servers` reads."""
+"""``knime-mcp config``: servers with names and the agents' model, see `tools.node_settings.named_servers`."""
 
 from __future__ import annotations
 
@@ -7,14 +7,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..agents.model.chat_model import is_anthropic, model_route
 from ..tools.node_settings.named_servers import is_name, known_entries, read_entries, servers_file, where
 from ..types.texts import counted
 from .command_errors import CommandError, ExitCode, UsageError, reports_errors
 from .connection_options import ConnectionOptions, UrlArgument, is_command, takes_connection
+from .exported_servers import ExportedServers, Program
 from .named_servers import (
+    KnownModel,
     faults_of,
     for_every_program,
     in_our_form,
+    is_trusted,
+    keep_model,
+    known_model,
     programs,
     without_secrets,
     write_entries,
@@ -43,7 +49,8 @@ def list_servers(
         say("No server has a name yet. Add one: knime-mcp config add NAME URL, or import those of another")
         say(f"program: knime-mcp config import {'|'.join(programs())}")
         return ExitCode.OK
-    show_table(None, ("name", "server"), [(name, where(entry)) for name, entry in entries.items()])
+    rows = [(name, where(entry), "yes" if is_trusted(name) else "") for name, entry in entries.items()]
+    show_table(None, ("name", "server", "trusted"), rows)
     note(f"They stand in {servers_file()}")
     return ExitCode.OK
 
@@ -141,6 +148,7 @@ def import_servers(
             note(f"'{shown}' is left out, as it is switched off there.")
         else:
             entry, asked = for_every_program(in_our_form(entry), file)
+            entry.pop("trust", None)  # which is for the person here to give
             taken[shown], secret = without_secrets(shown, entry)
             variables += [variable for variable in (*asked, *secret) if variable not in variables]
             if isinstance(entry.get("envFile"), str):
@@ -154,6 +162,73 @@ def import_servers(
     for fault in faults:
         complain(fault)
     return ExitCode.OK if taken and not faults else ExitCode.FAILED
+
+
+@reports_errors
+def export(
+    program: Annotated[
+        Program,
+        typer.Option("--for", help="Whose file it is going to be; claude is Claude Desktop."),
+    ],
+) -> ExitCode:
+    """Print all servers as JSON for the file of another program, without secrets.
+
+    Example: knime-mcp config export --for cursor > .cursor/mcp.json
+    """
+    exported = ExportedServers(program, known_entries())
+    print_json(exported.content())
+    for remark in exported.remarks:
+        note(remark)
+    note(f"{programs()[program].name} reads it in {programs()[program].files[-1]}")
+    return ExitCode.OK
+
+
+@reports_errors
+def trust(
+    name: NameArgument,
+    stop: Annotated[bool, typer.Option("--stop", help="Do not believe it any more.")] = False,
+) -> ExitCode:
+    """Believe what a server says of its tools: agents call those that only read without asking you.
+
+    Example: knime-mcp config trust demo
+    """
+    entries = known_entries()
+    if name not in entries:
+        raise UsageError(f"There is no server called '{name}'. All names: knime-mcp config list")
+    entry = {key: value for key, value in entries[name].items() if key != "trust"}
+    write_entries(servers_file(), {**entries, name: entry if stop else {**entry, "trust": True}})
+    say(f"{name} is {'no longer ' if stop else ''}believed when it says that a tool only reads.")
+    return ExitCode.OK
+
+
+@reports_errors
+def model(
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="The model; anthropic:NAME is one of Anthropic's.")
+    ] = None,
+    url: Annotated[
+        str | None, typer.Option(metavar="URL", help="Its API, such as http://localhost:11434/v1 (Ollama).")
+    ] = None,
+    api_key_env: Annotated[
+        str | None, typer.Option(metavar="VARIABLE", help="The environment variable with its API key.")
+    ] = None,
+) -> ExitCode:
+    """Keep the model that agent and chat use, so that their commands need not name it. Without NAME: say it.
+
+    Example: knime-mcp config model qwen3 --url http://localhost:11434/v1
+    """
+    if name is not None:
+        if url is None and not is_anthropic(name):
+            raise UsageError("Where is the model? Give its base URL with --url.")
+        if url is not None:
+            model_route(url, model=name, credential=api_key_env)  # what cannot be one is said now
+        keep_model(KnownModel(name, url, api_key_env))
+    known = known_model()
+    if known is None:
+        raise CommandError("No model is kept yet: knime-mcp config model NAME --url URL")
+    key = f", with the key in {known.api_key_env}" if known.api_key_env else ""
+    say(f"{known.name} at {known.url or 'Anthropic'}{key}")
+    return ExitCode.OK
 
 
 def _file(source: str) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import textwrap
 import time
 from pathlib import Path
@@ -125,11 +126,14 @@ class DemoStory:
         """Prints the place of the files and the next steps, after the server has ended."""
         say("\nWritten:", "bold")
         say(f"  {self._table}: the table of step 2")
-        say(f"  {self._page}: the record of each call, for a browser")
         say(f"  {self._journal}: the journal of the calls")
         say(f"\nDone in {seconds:.1f} s, and the server has ended. Next:", "bold")
-        say("  knime-mcp demo --serve              keeps the server running, to try other commands")
-        say("  knime-mcp --help                    everything else, with any MCP server")
+        folder = shlex.quote(str(self._journal.parent))
+        say(f"  knime-mcp open {folder:<21} the runs in a browser, and a server to try")
+        say("  knime-mcp demo --serve               keeps the server running, to try other commands")
+        say("  knime-mcp                            the first commands, with any MCP server")
+        say("\nThe page of this run, for a browser:", "bold")
+        say(f"  {self._page.resolve().as_uri()}")
 
     def _list(self, sessions: CommandSessions, route: ServerRoute) -> None:
         from ..tools.calling_hints import signature
@@ -145,7 +149,8 @@ class DemoStory:
         show_table(None, ("Tool name", "Parameters", "Description"), rows)
 
     def _batch(self, sessions: CommandSessions, route: ServerRoute) -> None:
-        from ..runs.argument_sources import ParameterRows, PlannedCalls
+        from ..runs.argument_sources import PlannedCalls
+        from ..runs.parameter_rows import ParameterRows
         from .batch_run import run_and_write, table_run
 
         self._table.parent.mkdir(parents=True, exist_ok=True)
@@ -178,7 +183,8 @@ class DemoStory:
         say("\n2. count_words, called once per row of parameters.csv, as MCP Tool Caller does", "bold")
         show_table(None, ("path", "Status", "what came of it"), rows)
         _tell("The bad row is a row like the others. The run goes on, and warns:")
-        _tell(run.summary.warning() or "")
+        for warning in run.summary.warnings():
+            _tell(warning)
 
     def _audit(self) -> None:
         from ..audit.verify import verify_file

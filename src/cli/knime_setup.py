@@ -17,6 +17,7 @@ from ..system import NAME, pythons_in, user_folder
 from ..types.texts import counted
 from ..version import EXTENSION_ID, VERSION
 from .command_errors import CommandError, ExitCode, reports_errors
+from .knime_environment import nodes_environment
 from .knime_installations import (
     INI,
     Change,
@@ -33,6 +34,8 @@ from .terminal import can_ask, note, print_json, say
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+
+    from .knime_environment import NodesEnvironment
 
 _MODULE: Final = "mcp_extension"  # in the folder src beside knime.yml
 _PROBE_SECONDS: Final = 120
@@ -100,44 +103,61 @@ def install(
     knime: KnimeOption = None,
     python: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="The Python that runs the nodes; this one if left out."),
+        typer.Option(metavar="FILE", help="The Python that runs the nodes; one made for them if left out."),
     ] = None,
+    remove: Annotated[bool, typer.Option("--remove", help="Take away what was written and made.")] = False,
     yes: YesOption = False,
     dry_run: DryRunOption = False,
 ) -> ExitCode:
-    """Make KNIME load the nodes from here.
+    """Make KNIME load the nodes.
 
-    Adds a line to the installation's knime.ini, and an entry to the file that it names. Both are shown before
-    they are written; uninstall takes them away again. Restart KNIME afterwards.
+    Makes an environment with the Python that runs them, in a folder of yours, and writes a line into the
+    installation's knime.ini and an entry into the file that it names. All is shown before it is done. Restart
+    KNIME afterwards.
 
-    Example: knime-mcp knime install --knime /opt/knime_5.9.0
+    Example: uvx --from knime_mcp.whl knime-mcp knime install --knime /opt/knime_5.9.0
     """
-    place = _one(knime)
-    runs = Path(python or sys.executable).absolute()  # not resolved: a link leads out of its environment
-    entry = {"src": str(extension_folder()), "python_executable": str(runs)}
-    bad = [own for own in _look_at_python(runs, place) if own.level == "wrong"]
-    _print(bad)
+    place, own = _one(knime), nodes_environment()
+    if remove:
+        return _remove(place, own, yes=yes, dry_run=dry_run)
+    if python is not None or own is None:
+        own = None
+        runs = Path(python or sys.executable).absolute()  # not resolved: a link leads out of its environment
+        source = extension_folder()
+    else:
+        runs, source = own.python, own.extension
+    entry = {"src": str(source), "python_executable": str(runs)}
     changes = with_extension(place, _own_config(), EXTENSION_ID, entry)
-    if not changes:
+    new = own if own is not None and not own.is_made else None
+    if changes or new is not None:
+        commands = [] if new is None else [" ".join(map(_shell, command)) for command in new.commands]
+        if not _is_wanted(changes, commands, yes=yes, dry_run=dry_run):
+            return ExitCode.OK
+        if new is not None:
+            note("The environment is made, which takes a minute or two")
+            new.make()
+        for change in changes:
+            apply(change)
+        say("Restart KNIME. The nodes are under Community Nodes > Model Context Protocol.")
+    else:
         say(f"{place.folder} loads the nodes already. If they are not there, ask: knime-mcp knime doctor")
-        return ExitCode.OK if not bad else ExitCode.FAILED
-    if not _write(changes, yes=yes, dry_run=dry_run):
-        return ExitCode.OK
-    say("Restart KNIME. The nodes are under Community Nodes > Model Context Protocol.")
-    return ExitCode.OK if not bad else ExitCode.FAILED
+    bad = [finding for finding in _look_at_python(runs, place) if finding.level == "wrong"]
+    _print(bad)
+    return ExitCode.FAILED if bad else ExitCode.OK
 
 
-@reports_errors
-def uninstall(knime: KnimeOption = None, yes: YesOption = False, dry_run: DryRunOption = False) -> ExitCode:
-    """Take away what install wrote.
-
-    Example: knime-mcp knime uninstall --knime /opt/knime_5.9.0
-    """
-    place = _one(knime)
+def _remove(place: Installation, own: NodesEnvironment | None, *, yes: bool, dry_run: bool) -> ExitCode:
     changes = without_extension(place, _own_config(), EXTENSION_ID)
-    if not changes:
+    others = (registered(other, EXTENSION_ID) for other in _found() if other.config != place.config)
+    is_used = own is None or any(entry and _python_of(entry) == own.python for entry in others)
+    gone = [] if own is None or is_used or not own.folder.exists() else [f"remove {own.folder}"]
+    if not changes and not gone:
         say(f"{place.folder} does not load the nodes from a folder: there is nothing to take away.")
-    elif _write(changes, yes=yes, dry_run=dry_run):
+    elif _is_wanted(changes, gone, yes=yes, dry_run=dry_run):
+        for change in changes:
+            apply(change)
+        if own is not None and gone:
+            own.remove()
         say("Restart KNIME.")
     return ExitCode.OK
 
@@ -329,28 +349,27 @@ def _one(named: Path | None) -> Installation:
     return places[0]
 
 
-def _write(changes: list[Change], *, yes: bool, dry_run: bool) -> bool:
-    """Shows changes, asks, and writes them; False if they were not written."""
+def _is_wanted(changes: list[Change], steps: list[str], *, yes: bool, dry_run: bool) -> bool:
+    """Shows what is going to be done, and asks; False if it is not to be done."""
+    for step in steps:
+        say(step)
     for change in changes:
         before, after = ((text or "").splitlines() for text in (change.before, change.after))
         name = str(change.file)
         for line in difflib.unified_diff(before, after, name, name, n=1, lineterm=""):
             say(line)
-    if dry_run:
-        note("Nothing was written")
-        return False
-    if not yes:
+    if not dry_run:
+        if yes:
+            return True
         if not can_ask():
             raise CommandError(
                 "Nobody can be asked here: look at this with --dry-run, then write it with --yes."
             )
         answer = asked("Write this? --yes writes it without a question", "yes", "no")
-        if answer is None or answer.word == "no":
-            note("Nothing was written")
-            return False
-    for change in changes:
-        apply(change)
-    return True
+        if answer is not None and answer.word == "yes":
+            return True
+    note("Nothing was written")
+    return False
 
 
 def _print(findings: Iterable[SetupFinding]) -> None:

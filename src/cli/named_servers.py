@@ -14,8 +14,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import unquote
 
+from ..client.protocol.messages import as_object
 from ..system import replace_file, user_folder
-from ..tools.node_settings.named_servers import REFERENCE, is_name, known_entries, servers_file
+from ..tools.node_settings.named_servers import (
+    REFERENCE,
+    is_name,
+    known_entries,
+    read_content,
+    servers_file,
+)
 from ..types.secret_rules import secrets_in_environment
 from .command_errors import CommandError, UsageError
 from .files import writing
@@ -26,6 +33,7 @@ if TYPE_CHECKING:
     from ..runs.server_configs import ServerConfig
     from ..tools.node_settings.named_servers import Entry
 
+_MODEL: Final = "model"
 _ANY: Final = "any"  # of a program that has one word for all servers with a URL
 _KINDS: Final = {
     **dict.fromkeys(
@@ -42,6 +50,7 @@ _VARIABLES: Final = re.compile(
 _VARIABLES_IN_URLS: Final = re.compile(
     r"(?<!\$)\$([A-Z_][A-Z0-9_]+)\b|(?<!\$)\{env:([A-Za-z_]\w*)\}", re.ASCII
 )  # %…% encodes characters there
+_URLS: Final = ("url", "serverUrl", "httpUrl")
 _QUERY: Final = re.compile(r"([?&])([^=&#]+)=([^&#]*)")
 
 
@@ -91,8 +100,48 @@ def unknown_name(word: str) -> UsageError | None:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class KnownModel:
+    """The model that agents use where no option says so; the key stands in an environment variable."""
+
+    name: str
+    url: str | None
+    api_key_env: str | None
+
+
+def known_model() -> KnownModel | None:
+    found = as_object(_content().get(_MODEL))
+    name, url, variable = (found.get(key) for key in ("name", "url", "apiKeyEnv"))
+    if not isinstance(name, str):
+        return None
+    return KnownModel(
+        name, url if isinstance(url, str) else None, variable if isinstance(variable, str) else None
+    )
+
+
+def keep_model(model: KnownModel) -> None:
+    members = {"name": model.name, "url": model.url, "apiKeyEnv": model.api_key_env}
+    entry = {key: value for key, value in members.items() if value is not None}
+    _write(servers_file(), {**_content(), _MODEL: entry})
+
+
+def is_trusted(name: str) -> bool:
+    """Whether what the server of this name says of its tools is believed."""
+    return known_entries().get(name, {}).get("trust") is True
+
+
+def _content() -> dict[str, Any]:
+    file = servers_file()
+    return read_content(file) if file.exists() else {"mcpServers": {}}
+
+
 def write_entries(file: Path, entries: Mapping[str, Entry]) -> None:
-    """Writes all entries; only the user can read the file, as addresses may be nobody else's business."""
+    """Writes all servers, beside what else is in the file."""
+    _write(file, {**_content(), "mcpServers": dict(entries)})
+
+
+def _write(file: Path, content: Mapping[str, Any]) -> None:
+    """Writes the file; only the user can read it, as addresses may be nobody else's business."""
     with writing(file):
         file.parent.mkdir(parents=True, exist_ok=True)
         fresh = file.with_name(f"{file.name}.new")  # replaced whole, so that no reader sees half of it
@@ -100,7 +149,7 @@ def write_entries(file: Path, entries: Mapping[str, Entry]) -> None:
         # Made anew: a file that is there already would keep its permissions.
         handle = os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
         with os.fdopen(handle, "w", encoding="utf-8") as out:
-            json.dump({"mcpServers": dict(entries)}, out, ensure_ascii=False, indent=2)
+            json.dump(content, out, ensure_ascii=False, indent=2)
             out.write("\n")
         replace_file(fresh, file)
 
@@ -151,7 +200,7 @@ def in_our_form(entry: Entry) -> Entry:
 def _with_references(value: Any, key: str = "") -> Any:
     match value:
         case str():
-            pattern = _VARIABLES_IN_URLS if key in ("url", "serverUrl", "httpUrl") else _VARIABLES
+            pattern = _VARIABLES_IN_URLS if key in _URLS else _VARIABLES
             return pattern.sub(lambda found: f"${{{next(filter(None, found.groups()))}}}", value)
         case list():
             return [_with_references(part) for part in cast("list[Any]", value)]
@@ -217,7 +266,7 @@ def without_secrets(name: str, entry: Entry) -> tuple[Entry, list[str]]:
     for key in ("headers", "env"):
         if isinstance(values := entry.get(key), dict):
             clean[key] = {part: hidden(part, value) for part, value in cast("Entry", values).items()}
-    for key in ("url", "serverUrl", "httpUrl"):
+    for key in _URLS:
         if isinstance(url := entry.get(key), str):
             clean[key] = _QUERY.sub(
                 lambda pair: f"{pair[1]}{pair[2]}={hidden(pair[2], unquote(pair[3]))}", url

@@ -70,7 +70,7 @@ def open_folder(
         Interrupt() as interrupt,
         tempfile.TemporaryDirectory() as pages,
         TriedCalls(folder, interrupt) as tried,
-        _serving(Desk(folder, Path(pages), tried), port) as url,
+        _serving(RunsInFolder(folder, Path(pages), tried), port) as url,
     ):
         say(f"Open in a browser: {url}")
         note("Ctrl-C ends it.")
@@ -81,7 +81,7 @@ def open_folder(
     return ExitCode.OK
 
 
-class Desk:
+class RunsInFolder:
     """What the page asks for: by path, as a page or as JSON."""
 
     def __init__(self, folder: Path, pages: Path, tried: TriedCalls) -> None:
@@ -237,7 +237,7 @@ def _read(line: bytes) -> dict[str, Any]:
 
 
 @contextmanager
-def _serving(desk: Desk, port: int) -> Generator[str]:
+def _serving(desk: RunsInFolder, port: int) -> Generator[str]:
     class Handler(_Handler):
         pass
 
@@ -273,7 +273,7 @@ class _Refused(Exception):  # noqa: N818 - the request is at fault
 
 
 class _Handler(BaseHTTPRequestHandler):
-    desk: Desk
+    desk: RunsInFolder
     hosts: frozenset[str]
     protocol_version = "HTTP/1.1"
     timeout = 60  # seconds that a connection may be silent

@@ -11,6 +11,7 @@ import functools
 import json
 import os
 import re
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -21,7 +22,7 @@ from ..types.texts import CUT, counted, escape, shortened
 from ..types.texts import visible as escape_hidden
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Sequence
+    from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 
     from rich.console import Console
     from rich.progress import Progress as ProgressBars
@@ -55,7 +56,7 @@ def visible(text: str) -> str:
 
 
 def out() -> Console:
-    """The console for results. Without a terminal it is as wide as necessary, so that no text is cut."""
+    """The console for results: as wide as the terminal or ``COLUMNS``, without both so that little is cut."""
     return _out(sys.stdout)
 
 
@@ -64,7 +65,8 @@ def _out(stream: IO[str]) -> Console:
     from rich.console import Console
 
     console = Console(file=stream, highlight=False, emoji=False, markup=False)
-    if not console.is_terminal:
+    # With COLUMNS, rich has taken the width from there.
+    if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = 200
     elif console.width < _NARROWEST:
         console.width = _NARROWEST
@@ -154,6 +156,31 @@ def _remark(text: str, style: str) -> None:
 def print_text(text: str) -> None:
     """Prints a result unchanged; on a terminal, control characters are shown as escapes."""
     print(visible(text) if is_terminal(sys.stdout) else text)
+
+
+def print_markdown(text: str) -> None:
+    """Prints what a model wrote: on a terminal as Markdown is meant to look, elsewhere as it is."""
+    if not is_terminal(sys.stdout):
+        print_text(text)
+        return
+    from rich.markdown import Markdown
+
+    # A link is shown with its target, which its text might hide.
+    out().print(Markdown(visible(text), hyperlinks=False))
+
+
+def typed_again(*options: str, without: Collection[str], instead: Mapping[str, str] | None = None) -> str:
+    """The command that was typed, without some of its options and their values, and with others.
+
+    Of its words, those stand ``instead`` of others that are named there.
+    """
+    words = sys.argv[1:]
+    kept = [
+        (instead or {}).get(word, word)
+        for before, word in zip(["", *words], words, strict=False)
+        if before not in without and word.partition("=")[0] not in without
+    ]
+    return shlex.join(["knime-mcp", *kept, *options])
 
 
 def print_json(value: Any) -> None:

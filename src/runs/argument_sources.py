@@ -19,65 +19,31 @@ import json
 import math
 import re
 from collections import Counter
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from operator import methodcaller
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-from ..audit.arrow_cells import Unreadable, in_microseconds, python_value
 from ..client.protocol.messages import DEEPEST, is_deeper
 from ..client.validation.argument_schemas import ANYTHING, Parameter, parameters_of, type_of
-from ..types.columns import ROW_ID, ColumnForm, ColumnKind, column_name
 from ..types.errors import ArgumentsInvalid, MCPError, SettingInvalid, ToolNotFound
 from ..types.texts import compact_json, folded_name, iso_duration, json_integer, listed, pointer_step
 from .call_values import PlannedCall
-from .cell_contents import content_as_json, content_of_file, how_to_convert
+from .cell_contents import content_as_json, content_of_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    import pyarrow as pa
-
-    from ..audit.table_formats import FileTable
     from ..types.tool import Tool
+    from .parameter_rows import ParameterRows
 
 _EXACT: Final = 2**53  # every whole number below is exact as a double
-ResultKind = ColumnKind | Literal["image"]
-
-RESULT_COLUMNS: Final[tuple[tuple[str, str, ResultKind], ...]] = (
-    ("Tool name", "tool_name", "string"),
-    ("Tool type", "tool_type", "string"),
-    ("Server", "server", "string"),
-    ("Digest", "digest", "string"),
-    ("Input row", "input_row", "string"),
-    ("Arguments", "arguments", "string"),
-    ("Status", "status", "string"),
-    ("Result", "result", "string"),
-    ("Structured result", "structured_result", "string"),
-    ("Error", "error", "string"),
-    ("Image", "image", "image"),
-    ("Files", "files", "string"),
-    ("Started at", "moment", "moment"),
-    ("Duration (s)", "duration", "double"),
-    ("Attempts", "attempts", "int32"),
-)
-"""Name, attribute of the record, and kind of each column of *Results* about a call, except the tool's."""
-_SIGNS_OF_RESULTS: Final = frozenset({"Input row", "Structured result", "Duration (s)"})
-_OUTCOME: Final = frozenset({"Result", "Status", "Error"})
-_KEYS_OF_RECORDS: Final = ("List", "Position")  # beside *Input row* and *Tool name*, in *Records*
+THOUSANDS: Final = r"[.'’ \u00a0\u202f]"
+"""What separates thousands where the comma is decimal."""
 _WITH_ZONE: Final = re.compile(r"[\dT:.+-]+Z?\[[\w/+:-]+\]")
-_RENAMED: Final = re.compile(r" \(input\)(?: #\d+)?$")
-
-LARGE: Final = 1 << 26
-"""Bytes at which a piece is written out, even with few rows."""
-_USUAL: Final = 512
-_SHARED: Final = "knime.struct_dict_encoded"
-
 _TEXT = frozenset({"string"})
 _IN_WORDS = {
     "null": "null",
@@ -87,46 +53,6 @@ _IN_WORDS = {
     "string": "a text",
     "array": "an array",
 }
-
-
-@dataclass(frozen=True, kw_only=True)
-class ParameterRows:
-    """The rows of a table of parameters, as their source has them."""
-
-    table: pa.Table  # the rows, with their RowIDs as first column. Columns of mixed types are JSON text.
-    # whether cells have types. The cells of a CSV file are text, which the tool's schema turns into values: a
-    # postal code keeps its leading zero.
-    typed: bool = True
-    # the rows as objects, where columns may have several types; otherwise the table is read
-    objects: Sequence[Mapping[str, Any]] | None = None
-
-    @property
-    def columns(self) -> list[str]:
-        """The names of the columns in order, without the RowIDs."""
-        return self.table.column_names[1:]
-
-    @classmethod
-    def of_file(cls, read: FileTable) -> Self:
-        """The rows of a file, with their numbers from 1 as RowIDs."""
-        import pyarrow as pa
-
-        numbers = pa.array(map(str, read.numbers or range(1, read.total + 1)), pa.string())
-        table = pa.Table.from_arrays([numbers, *read.table.columns], names=[ROW_ID, *read.columns])
-        return cls(table=table, typed=read.typed, objects=read.objects)
-
-    def rows(self, start: int = 0) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """Yields RowID and cells by column name, None for a missing cell.
-
-        A cell is read at its first use, and raises `ArgumentsInvalid` if it cannot be read.
-        """
-        size = rows_per_piece(self.table)
-        # From the piece that holds the first row, as cells may refer to others of their piece.
-        for first in range(start - start % size, self.table.num_rows, size):
-            piece = _Piece(self.table.slice(first, size))
-            for index in range(max(0, start - first), len(piece.row_ids)):
-                objects = self.objects
-                row = _Row(piece, index) if objects is None else _Cells(objects[first + index])
-                yield piece.row_ids[index], row
 
 
 @dataclass(slots=True, kw_only=True)
@@ -148,12 +74,12 @@ class PlannedCalls:
     # the column that holds all arguments of a row as JSON; None for one column per argument
     json_column: str | None = None
     decimal_comma: bool = False  # whether texts for parameters that are numbers are written as 1.234,5
+    # columns that an earlier run wrote about its calls, which are arguments only of parameters with exactly
+    # the same name: a *Status* is no ``status``
+    outcomes: frozenset[str] = frozenset()
     # whether a row without any argument is an error, if the tool has parameters: such rows are often no calls
     demands_arguments: bool = False
     _columns: list[str] = field(init=False)
-    # Those of them that an earlier run wrote about its calls. They are arguments only of parameters with
-    # exactly the same name: a *Status* is no ``status``.
-    _outcomes: frozenset[str] = field(init=False)
     _matched: set[str] = field(default_factory=set[str])
     _known: dict[int, _KnownTool] = field(default_factory=dict[int, "_KnownTool"])
     _found: dict[str, Tool | ToolNotFound] = field(default_factory=dict[str, "Tool | ToolNotFound"])
@@ -161,7 +87,6 @@ class PlannedCalls:
     def __post_init__(self) -> None:
         columns = [] if self.parameters is None else self.parameters.columns
         self._columns = [name for name in columns if name != self.tool_column]
-        self._outcomes = outcome_columns(columns)
 
     @property
     def total(self) -> int:
@@ -173,7 +98,7 @@ class PlannedCalls:
         """Columns that no tool so far has a parameter for."""
         if self.parameters is None or self.json_column is not None or not self._known:
             return ()
-        expected = {*self._matched, *self._outcomes}
+        expected = {*self._matched, *self.outcomes}
         return tuple(name for name in self._columns if name not in expected)
 
     def columns_of(self, tool: Tool) -> tuple[Mapping[str, Parameter], dict[str, str]] | None:
@@ -181,7 +106,7 @@ class PlannedCalls:
         if self.json_column is not None:
             return None
         known = self._known.get(id(tool)) or self._learn(tool)
-        return known.parameters, known.plan.arguments
+        return known.parameters, known.columns
 
     def calls(self, start: int = 0) -> Iterator[PlannedCall]:
         """Yields the calls in the order of the rows, from a row's index on."""
@@ -230,15 +155,11 @@ class PlannedCalls:
         if self.json_column is not None:
             of_row = arguments_from_json(row[self.json_column], source=f"column '{self.json_column}'")
             return {**known.fixed, **of_row}
-        if self.parameters.typed:
-            of_row = arguments_from_row(row, known.plan, known.parameters, decimal_comma=self.decimal_comma)
-        else:
-            cells = _cells_of(row, known.plan, known.parameters, decimal_comma=self.decimal_comma)
-            of_row = arguments_from_pairs(cells.items(), known.parameters)
+        of_row = arguments_from_row(row, known.columns, known.parameters, decimal_comma=self.decimal_comma)
         nulls = {name: None for name, column in known.nulls.items() if row[column] is None}
         arguments = {**nulls, **known.fixed, **of_row}
         if self.demands_arguments and known.parameters and not arguments:
-            there = listed(f"'{column}'" for column in known.plan.arguments.values())
+            there = listed(f"'{column}'" for column in known.columns.values())
             raise ArgumentsInvalid(
                 "The row has no argument for the tool: its cells are missing"
                 + (f" in {there}" if there else ""),
@@ -248,158 +169,29 @@ class PlannedCalls:
 
     def _learn(self, tool: Tool) -> _KnownTool:
         parameters = parameters_of(tool, self._columns)
-        candidates = [name for name in self._columns if name in parameters or name not in self._outcomes]
-        plan = plan_columns(parameters, candidates)
-        self._matched.update(plan.arguments.values())
+        candidates = [name for name in self._columns if name in parameters or name not in self.outcomes]
+        column_of = plan_columns(parameters, candidates)
+        self._matched.update(column_of.values())
         entered = arguments_from_pairs(self.pairs, parameters, files=True)
         if self.omit_empty:
             empty = {name.strip() for name, text in self.pairs if not text}
             entered = _without_empty(entered, empty, parameters)
         fixed = {**self.values, **entered}
-        nulls = {name: column for name, column in plan.arguments.items() if parameters[name].wants_null}
-        known = self._known[id(tool)] = _KnownTool(tool, parameters, plan, fixed, nulls)
+        nulls = {name: column for name, column in column_of.items() if parameters[name].wants_null}
+        known = self._known[id(tool)] = _KnownTool(tool, parameters, column_of, fixed, nulls)
         return known
-
-
-def outcome_columns(columns: Collection[str]) -> frozenset[str]:
-    """Finds the columns that an earlier *Results* or *Records* has about its calls; none in other tables."""
-    if _SIGNS_OF_RESULTS.isdisjoint(columns) and not set(columns) >= _OUTCOME:
-        return frozenset()
-    own = {*(name for name, *_ in RESULT_COLUMNS), *map(column_name, ColumnForm), *_KEYS_OF_RECORDS}
-    return frozenset(name for name in columns if _RENAMED.sub("", name) in own)
 
 
 @dataclass(frozen=True, slots=True)
 class _KnownTool:
     tool: Tool  # keeps the object alive, so that its `id` is not used again
     parameters: dict[str, Parameter]
-    plan: ColumnPlan
+    columns: dict[str, str]  # by argument
     fixed: dict[str, Any]
     nulls: dict[str, str]  # the columns whose missing cells are null
 
 
-class _Piece:
-    """Some rows of a table; a column is decoded when its first cell is read."""
-
-    def __init__(self, table: pa.Table) -> None:
-        self._table = table
-        self._columns: dict[str, list[Any]] = {}
-        self.row_ids: list[str] = table.column(0).to_pylist()
-
-    def column(self, name: str) -> list[Any]:
-        """The cells of a column as Python values; `Unreadable` for cells that Python cannot read."""
-        if name not in self._columns:
-            self._columns[name] = values_of(self._table.column(self._table.column_names.index(name, 1)))
-        return self._columns[name]
-
-
-class _Row(dict[str, Any]):
-    """A row of parameters; a cell is read at its first use."""
-
-    def __init__(self, piece: _Piece, index: int) -> None:
-        super().__init__()
-        self._piece, self._index = piece, index
-
-    def __missing__(self, name: str) -> Any:
-        return _readable(self._piece.column(name)[self._index], name)
-
-
-class _Cells(dict[str, Any]):
-    """A row of a file whose cells have several types."""
-
-    def __getitem__(self, name: str) -> Any:
-        return _readable(super().__getitem__(name), name)
-
-
-def _readable(value: Any, column: str) -> Any:
-    if isinstance(value, Unreadable):
-        raise ArgumentsInvalid(
-            f"The cell of column '{column}' cannot be read: {value.why}",
-            fix=value.fix or f"{how_to_convert(value.kind)}, or remove the column",
-        )
-    return value
-
-
-def rows_per_piece(table: pa.Table | None) -> int:
-    """The number of rows, at least 1, in all pieces of a parameter table except the last.
-
-    KNIME stores cells of many types, such as XML and molecules, once per batch: equal cells after the first
-    hold only a key to it. A piece that begins within a batch would lose them, so such a table is cut into its
-    batches.
-    """
-    if table is None or not table.num_rows:
-        return _USUAL
-    if cells_are_shared(table):
-        # KNIME's struct dictionaries refer to rows of the same batch: such a batch must not be cut.
-        return max(len(chunk) for chunk in table.column(0).chunks)
-    return max(1, min(_USUAL, LARGE * table.num_rows // max(1, table.nbytes)))
-
-
-def cells_are_shared(table: pa.Table) -> bool:
-    """Returns whether a column has cells that depend on other cells of their batch."""
-    return any(_shares_cells(kind) for kind in table.schema.types)
-
-
-def _shares_cells(kind: Any) -> bool:
-    import pyarrow as pa
-
-    if isinstance(kind, pa.BaseExtensionType):
-        return kind.extension_name.startswith(_SHARED) or _shares_cells(kind.storage_type)
-    if pa.types.is_struct(kind):
-        return any(_shares_cells(field.type) for field in kind)
-    is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
-    return is_list and _shares_cells(kind.value_type)
-
-
-def values_of(column: Any) -> list[Any]:
-    """The values of an Arrow column, `Unreadable` for a cell that Python cannot read; see `python_values`."""
-    import pyarrow as pa
-
-    if not _has_values(column.type):
-        kind = str(getattr(column.type, "logical_type", ""))
-        unknown = Unreadable("KNIME does not tell Python how to read its type", kind)
-        # Nobody knows what the stored parts mean, and they may be keys of file stores.
-        return [unknown if present else None for present in column.is_valid().to_pylist()]
-    if pa.types.is_nested(column.type) or getattr(column.type, "unit", "") == "ns":
-        return [_value(cell, python_value) for cell in in_microseconds(column)]
-    try:
-        return column.to_pylist()
-    except Exception:  # a value factory of any extension may fail in any way
-        # One cell after the other, so that only the broken ones are lost.
-        return [_value(cell, methodcaller("as_py")) for cell in column]
-
-
-def _value(cell: Any, read: Callable[[Any], Any]) -> Any:
-    try:
-        return read(cell)
-    except Exception as error:
-        return Unreadable(type(error).__name__)
-
-
-def _has_values(kind: Any) -> bool:
-    """Returns whether KNIME has a value factory for such cells; without one it gives their stored parts."""
-    import pyarrow as pa
-
-    if isinstance(kind, pa.BaseExtensionType):
-        if pa.types.is_struct(kind.storage_type):
-            from knime.api.types import FallbackPythonValueFactory, get_converter
-
-            converter = get_converter(getattr(kind, "logical_type", ""))
-            return not isinstance(converter, FallbackPythonValueFactory)
-        return _has_values(kind.storage_type)
-    is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
-    return not is_list or _has_values(kind.value_type)
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnPlan:
-    """The column of each argument, and the columns that the tool does not know."""
-
-    arguments: dict[str, str]
-    unmatched: tuple[str, ...]
-
-
-def plan_columns(parameters: Iterable[str], columns: Sequence[str]) -> ColumnPlan:
+def plan_columns(parameters: Iterable[str], columns: Sequence[str]) -> dict[str, str]:
     """Finds the column for each argument: the one with the same name, else the only one that looks alike.
 
     Names look alike if they differ only in case, in space around them, or in Unicode normalization, which
@@ -419,37 +211,29 @@ def plan_columns(parameters: Iterable[str], columns: Sequence[str]) -> ColumnPla
         alike = by_normalized.get(folded_name(name), [])
         if len(alike) == 1 and rivals[folded_name(name)] == 1:
             column_of[name] = alike[0]
-    used = set(column_of.values())
-    return ColumnPlan(column_of, tuple(column for column in columns if column not in used))
+    return column_of
 
 
 def arguments_from_row(
     row: Mapping[str, Any],
-    plan: ColumnPlan,
+    columns: Mapping[str, str],
     parameters: Mapping[str, Parameter],
     *,
     decimal_comma: bool = False,
 ) -> dict[str, Any]:
     """Makes the arguments of one call from the cells of a row, by column name; missing cells are left out.
 
-    With `decimal_comma`, texts for parameters that are numbers are written as ``1.234,5``. Raises
-    `ArgumentsInvalid` with the argument's pointer if JSON cannot hold a cell's value.
+    ``columns`` has the column of each argument. With `decimal_comma`, texts for parameters that are
+    numbers are written as ``1.234,5``. Raises `ArgumentsInvalid` with the argument's pointer if JSON cannot
+    hold a cell's value.
     """
-    cells = _cells_of(row, plan, parameters, decimal_comma=decimal_comma)
-    return {name: _argument(value, parameters[name], pointer_step(name)) for name, value in cells.items()}
+    cells = {name: row[column] for name, column in columns.items() if row[column] is not None}
+    if decimal_comma:
+        cells = {name: _with_point(cell, parameters[name]) for name, cell in cells.items()}
+    return {name: _argument(cell, parameters[name], pointer_step(name)) for name, cell in cells.items()}
 
 
-def _cells_of(
-    row: Mapping[str, Any], plan: ColumnPlan, parameters: Mapping[str, Parameter], *, decimal_comma: bool
-) -> dict[str, Any]:
-    """The cells of a row by parameter, without missing ones."""
-    cells = {name: row[column] for name, column in plan.arguments.items() if row[column] is not None}
-    if not decimal_comma:
-        return cells
-    return {name: _with_point(cell, parameters[name]) for name, cell in cells.items()}
-
-
-_NUMBER_WITH_COMMA: Final = re.compile(r"[+-]?(?:\d{1,3}(?:\.\d{3})+|\d+)(?:,\d+)?")
+_NUMBER_WITH_COMMA: Final = re.compile(rf"\+?(-?(?:\d{{1,3}}(?:{THOUSANDS}\d{{3}})+|\d+)(?:,\d+)?)")
 
 
 def _with_point(cell: Any, parameter: Parameter) -> Any:
@@ -457,9 +241,8 @@ def _with_point(cell: Any, parameter: Parameter) -> Any:
     if not isinstance(cell, str) or parameter.kinds.isdisjoint(("number", "integer")):
         return cell
     # A point that is not before three digits separates no thousands: `1.5` stays one and a half.
-    if not _NUMBER_WITH_COMMA.fullmatch(cell.strip()):
-        return cell
-    return cell.strip().replace(".", "").replace(",", ".")
+    number = _NUMBER_WITH_COMMA.fullmatch(cell.strip())
+    return cell if number is None else re.sub(THOUSANDS, "", number[1]).replace(",", ".")
 
 
 def _argument(cell: Any, parameter: Parameter, pointer: str) -> Any:
@@ -520,10 +303,15 @@ def arguments_from_pairs(
     which somebody else may have written.
     """
     named = {name.strip(): value for name, value in pairs if name.strip()}
-    return {
-        name: _typed(text, parameters.get(name, ANYTHING), pointer_step(name), files)
-        for name, text in named.items()
-    }
+    arguments: dict[str, Any] = {}
+    for name, text in named.items():
+        parameter, pointer = parameters.get(name, ANYTHING), pointer_step(name)
+        if files and parameter.content and text.startswith("file:"):
+            path = Path(url2pathname(urlsplit(text).path))
+            arguments[name] = content_of_file(path, parameter.content, pointer)
+        else:
+            arguments[name] = cell_to_json(text, parameter, pointer)
+    return arguments
 
 
 def _without_empty(
@@ -618,6 +406,7 @@ def _float_as_text(value: float) -> str:
 
 
 def _text_to_json(text: str, parameter: Parameter, pointer: str) -> Any:
+    """The text where the schema takes it, else the JSON that it says; what fits neither stays text."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -626,31 +415,21 @@ def _text_to_json(text: str, parameter: Parameter, pointer: str) -> Any:
             pointer=pointer,
             fix="Remove the broken character; text that was cut in the middle of an emoji is the usual cause",
         ) from None
-    read = _read_text(text, parameter)
-    return text if isinstance(read, str) else _as_json(read, parameter, pointer)
-
-
-def _read_text(text: str, parameter: Parameter) -> Any:
-    """Reads text as JSON where the schema takes no text; what it would not take stays text."""
+    if parameter.is_moment and _WITH_ZONE.fullmatch(text):
+        return text.partition("[")[0]  # JSON Schema's moments have no name of a zone, as KNIME's do
     if not parameter.kinds or ("string" in parameter.kinds and parameter.takes_text(text)):
         return text
     if "boolean" in parameter.kinds and text.strip().lower() in {"true", "false"}:
         return text.strip().lower() == "true"
-    with suppress(ValueError):  # the check against the schema gives a better error
+    try:
         value = _parse(text)
-        kind = type_of(value)
-        # A fraction where an integer is wanted: the check says so better than of the text.
-        numbers = {kind, *parameter.kinds} >= {"integer", "number"}
-        return value if numbers or kind == "null" or kind in parameter.kinds - _TEXT else text
-    return text
-
-
-def _typed(text: str, parameter: Parameter, pointer: str, files: bool) -> Any:
-    if files and parameter.content and text.startswith("file:"):
-        return content_of_file(Path(url2pathname(urlsplit(text).path)), parameter.content, pointer)
-    if parameter.is_moment and _WITH_ZONE.fullmatch(text):
-        text = text.partition("[")[0]  # JSON Schema's moments have no name of a zone, as KNIME's do
-    return cell_to_json(_read_text(text, parameter), parameter, pointer)
+    except ValueError:  # the check against the schema gives a better error
+        return text
+    kind = type_of(value)
+    # A fraction where an integer is wanted: the check says so better than of the text.
+    numbers = {kind, *parameter.kinds} >= {"integer", "number"}
+    is_taken = numbers or kind == "null" or kind in parameter.kinds - _TEXT
+    return cell_to_json(value, parameter, pointer) if is_taken else text
 
 
 def _parse(text: str) -> Any:

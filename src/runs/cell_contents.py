@@ -137,7 +137,7 @@ def of_cell(
     node = next((_NODES[given, kind] for kind in wanted if (given, kind) in _NODES), None)
     if node is None:
         return error
-    fix = f"Correct the cell, or convert its column with the node {node}; nothing was sent"
+    fix = f"Correct the cell, or convert its column, in KNIME with the node {node}; nothing was sent"
     return ArgumentsInvalid(error.what, pointer=error.pointer, fix=fix)
 
 

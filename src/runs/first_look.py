@@ -11,19 +11,24 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from ..types.texts import listed
+from .argument_sources import THOUSANDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ..audit.secrets import SecretMarker
-    from .argument_sources import ParameterRows, PlannedCalls
+    from .argument_sources import PlannedCalls
+    from .parameter_rows import ParameterRows
 
 _SHOWN: Final = 3
 _LOOKED_AT: Final = 50
 _NUMBERS: Final = frozenset({"number", "integer"})
 _POINTS: Final = re.compile(r"[+-]?\d{1,3}\.\d{3}")
 """May be a thousand, where the point separates thousands."""
-_COMMA: Final = re.compile(r"[+-]?(?:\d+,(?:\d{1,2}|\d{4,})|\d{1,3}(?:\.\d{3})+,\d+|\d{1,3}(?:\.\d{3}){2,})")
+_COMMA: Final = re.compile(
+    r"[+-]?(?:\d+,(?:\d{1,2}|\d{4,})|\d{1,3}(?:\.\d{3}){2,}"
+    rf"|\d{{1,3}}(?:{THOUSANDS}\d{{3}})+,\d+)"
+)
 """Can only be a number with a decimal comma: 1,234 may be a thousand."""
 
 

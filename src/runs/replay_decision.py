@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 _RANGE: Final = re.compile(r"(\d*)\s*-\s*(\d*)")
 _NO_PARTS = ("definition",)
-_MARK: Final = re.compile(r"⟨secret ([0-9a-f]{12})⟩")
 _NOT_MADE: Final = frozenset({CallStatus.DENIED, CallStatus.CANCELED})
 
 

@@ -362,7 +362,11 @@ class RunSummary:
             self.unknown.append(f"{record.tool_name}{row}")
 
     def warning(self) -> str | None:
-        """All warnings, one sentence each; None without warnings."""
+        """All warnings in one text; None without warnings."""
+        return " ".join(self.warnings()) or None
+
+    def warnings(self) -> list[str]:
+        """All warnings, one sentence each."""
         sentences = [self._failures(self.first_failure)] if self.first_failure is not None else []
         sentences += [_FEWER] if self.overran else []
         if self.unknown and self.total > 1:
@@ -381,7 +385,7 @@ class RunSummary:
         sentences += [f"{note.rstrip('.')}." for note in islice(self.notes, _SHOWN_NOTES)]
         if len(self.notes) > _SHOWN_NOTES:
             sentences.append(f"And {len(self.notes) - _SHOWN_NOTES} more of this kind.")
-        return " ".join(sentences) or None
+        return sentences
 
     def _failures(self, first: CallRecord) -> str:
         name = first.tool_name or ""

@@ -273,8 +273,10 @@ class MCPToolCaller(CallerDialog):
         return table_run
 
     def _planned(self, ctx: Any, tools: Any, rows: Any, sessions: Sessions) -> PlannedCalls:
-        from ..runs.argument_sources import ParameterRows, PlannedCalls, parse_arguments_setting
+        from ..runs.argument_sources import PlannedCalls, parse_arguments_setting
         from ..runs.checked_calls import pinned_tool
+        from ..runs.parameter_rows import ParameterRows
+        from .caller.calls_report import outcome_columns
 
         per_row = chosen_column(self.tool_per_row_column)
         lookup = ToolLookup((), ()) if tools is None else ToolLookup.of_table(tools, self.tool_column)
@@ -309,6 +311,7 @@ class MCPToolCaller(CallerDialog):
             parameters=None if rows is None else ParameterRows(table=rows),
             tool_column=per_row,
             json_column=chosen_column(self.arguments_column),
+            outcomes=outcome_columns(() if rows is None else rows.column_names),
         )
 
     def _about(self, ctx: Any, tools: Any) -> str:

@@ -74,7 +74,7 @@ def digest_of(raw: Any) -> str:
 def texts_of_rows(parameters: Any) -> list[tuple[str, dict[str, str | None]]]:
     """RowID and cells of each row, as texts by column name; a column of what has no text form is left out."""
     from ..audit.arrow_cells import Unreadable
-    from ..runs.argument_sources import values_of
+    from ..runs.parameter_rows import values_of
 
     arrow = parameters.to_pyarrow()
     columns: dict[str, list[str | None]] = {}

@@ -42,11 +42,13 @@ def test_what_a_person_sees_otherwise_is_noted(tmp_path):
         book.active.merge_cells("A2:A3")
         book.active.row_dimensions[4].hidden = True
         book.create_sheet("More")
+        book.create_chartsheet("Chart", 0)
 
-    rows = [["to", "n"], ["a", 12], [None, 2], ["b", 3]]
+    rows = [["to", "n"], ["a", 12], [None, 2], ["b", 3], ["\u200b", "\u00a0"]]
     by_openpyxl(tmp_path / "t.xlsx", rows, formats={"B2": '"x";"y";"z"'}, changed=changed)
     table = read_parameters(tmp_path / "t.xlsx", ())
-    assert [row["to"] for row in table.rows()] == ["a", "a", "b"]
+    assert [row["to"] for row in table.rows()] == ["a", "a", "b", "\u200b"]
+    assert table.filled_rows() == [0, 1, 2]
     assert table.notes == (
         "merged cells count for each of their rows: A2:A3",
         "hidden rows of the sheet, which are read all the same: 4",

@@ -260,11 +260,13 @@ def test_a_column_may_be_called_differently(cli, server, tmp_path, ending):
 
 def test_numbers_with_a_decimal_comma_are_read_on_request_and_hinted_at(cli, server, tmp_path):
     table = tmp_path / "zahlen.csv"
-    table.write_text("a;b;text\n1.234,0;-2;1,5\n")
-    hinted = cli("batch", server.url, "add", table)
-    assert (hinted.code, "such as 1.234,0 in row 1. Add --decimal-comma" in hinted.err) == (2, True)
-    done = cli("batch", server.url, "add", table, "--decimal-comma", "--json")
-    assert done.json[0]["arguments"] == {"a": 1234, "b": -2}
+    numbers = ("1.234,0", "1 234,0", "1\u00a0234,0", "1\u202f234,0", "1'234,0", "1234,0", "+1234,0")
+    for number in numbers:
+        table.write_text(f"a;b;text\n{number};-2;1,5\n", encoding="utf-8")
+        hinted = cli("batch", server.url, "add", table)
+        assert (hinted.code, "in row 1. Add --decimal-comma" in hinted.err) == (2, True), number
+        done = cli("batch", server.url, "add", table, "--decimal-comma", "--json")
+        assert done.json[0]["arguments"] == {"a": 1234, "b": -2}, number
     echoed = cli("batch", server.url, "echo", table, "--decimal-comma", "--json")
     assert echoed.json[0]["arguments"] == {"text": "1,5"}
 
@@ -343,7 +345,7 @@ def test_a_limit_makes_the_calls_of_the_first_rows_and_resume_the_others(cli, ta
 
 def test_the_failed_rows_of_a_result_can_be_called_again(cli, server, table, tmp_path):
     done = cli("batch", server.url, "echo", table("text,times\na,1\nb,many\n"), "--out", "r.csv")
-    assert "call them again: r.csv --only-failed" in done.err
+    assert f"call them again: knime-mcp batch {server.url} echo r.csv --only-failed" in done.err
     text = (tmp_path / "r.csv").read_text("utf-8")
     (tmp_path / "r.csv").write_text(text.replace("many", "2"), "utf-8")
     done = cli("batch", server.url, "echo", "r.csv", "--only-failed", "--json")

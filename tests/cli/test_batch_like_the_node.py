@@ -1,5 +1,6 @@
 """The node and the command line read a table of parameters the same way: the same table, the same calls."""
 
+import html
 from datetime import date
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ PARAMETERS = {
     "result": {"type": "string"},
     "tags": {"type": "array", "items": {"type": "string"}},
     "day": {"type": "string"},
+    "price": {"type": "number"},
 }
 #: What *Results* has beside the rows of its input.
 OUTCOME = {
@@ -94,3 +96,35 @@ def test_results_are_the_parameters_of_the_next_run(from_batch, cli, server, tmp
     (tmp_path / "in.csv").write_text("city,days\n007,1\nBern,\n", encoding="utf-8")
     assert cli("batch", server.url, "echo", "in.csv", "--out", "r1.csv").code == 0
     assert from_batch("r1.csv") == [{"city": "007", "days": 1}, {"city": "Bern"}]
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        (
+            {"city": ["Ulm"], "price": ["1.000"]},
+            "Numbers of the column 'price' are read with a decimal point, though it may separate thousands:"
+            " 1.000 in row",
+        ),
+        (
+            {"city": ["Ulm"], "price": ["1.000,5"]},
+            "The column 'price' has numbers with a decimal comma, such as 1.000,5 in row",
+        ),
+        (
+            {"Stadt": ["Ulm"]},
+            "None of the columns 'Stadt' is called like a parameter of the tool echo: city, days,",
+        ),
+    ],
+)
+def test_what_is_doubtful_about_a_table_is_said_in_the_same_words(
+    host, server, cli, tmp_path, columns, words
+):
+    pq.write_table(pa.table(columns), tmp_path / "p.parquet")
+    said = cli("batch", server.url, "echo", "p.parquet", "--dry-run").err
+    assert words in " ".join(said.split())
+    settings = {"server_url": server.url, "tool_name": "echo"}
+    inputs = [None, host.table(pa.table(columns)), None]
+    done = host.run("mcp_tool_caller", inputs, settings, workflow_dir=tmp_path / "workflow")
+    assert done.ok, done.failure
+    assert words in done.warnings[-1]
+    assert words in html.unescape(done.view_html)

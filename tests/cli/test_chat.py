@@ -7,6 +7,7 @@ import pytest
 
 from tests.support import peers
 from tests.support.chat_server import ChatServer, call, calls, says
+from tests.support.noting import noting_server
 from tests.support.typed_terminal import Terminal
 
 
@@ -36,6 +37,15 @@ def chat(server, tmp_path):
 def asking():
     with peers.running(peers.asking()) as server:
         yield server.url("/mcp")
+
+
+@pytest.fixture
+def noted(tmp_path):
+    """A server with a name, one of whose tools is said to read only."""
+    with peers.running(noting_server(tmp_path / "notes.txt")) as server:
+        entry = {"url": server.url("/mcp")}
+        (tmp_path / "servers.json").write_text(json.dumps({"mcpServers": {"noted": entry}}))
+        yield server
 
 
 ADD = calls(call("add", {"a": 40, "b": 2}))
@@ -226,3 +236,28 @@ def test_sigterm_at_the_prompt_and_in_a_turn_ends_the_chat(chat, server, until):
     for terminal in (at_prompt, in_turn):
         terminal.terminate()
         assert terminal.ends() == 0
+
+
+def test_why_it_asks_and_how_to_trust_are_said_and_what_is_trusted_is_not_asked(chat, noted, cli):
+    look = calls(call("look", {"text": "x"}))
+    terminal, _ = chat(look, says("Looked."), servers=["noted"])
+    terminal.type("Look.")
+    terminal.until("May look be called")
+    why = terminal.until("e(dit): ")
+    assert "the server is not trusted, so what it says of its tools does not count" in why
+    assert "The server says that this tool only reads." in why
+    assert "knime-mcp config trust noted" in why
+    terminal.type("n")
+    terminal.until("Looked.")
+    terminal.type("/exit")
+    assert cli("config", "trust", "noted").code == 0
+    terminal, _ = chat(
+        look, says("Seen."), calls(call("note", {"text": "x"})), says("Done."), servers=["noted"]
+    )
+    terminal.type("Look.")
+    assert "May look" not in terminal.until("Seen.")
+    terminal.type("Note.")
+    terminal.until("May note be called")
+    assert "config trust" not in terminal.until("e(dit): ")
+    terminal.type("y")
+    terminal.until("Done.")

@@ -10,6 +10,7 @@ from knime_mcp.cli.named_servers import without_secrets
 from knime_mcp.tools.node_settings.named_servers import read_entries
 from tests.cli.conftest import ROOT, SECRET
 from tests.support import commands
+from tests.support.chat_server import ChatServer, says
 
 CHILD = ROOT / "tests" / "client" / "stdio_child.py"
 KEY = "ghp_0123456789abcdefghijABCDEFGHIJ012345"
@@ -264,3 +265,78 @@ def test_a_command_without_its_words_gets_no_name(named):
     assert done.code == 2
     assert "--stdio 'COMMAND'" in done.err
     assert not named.file.exists()
+
+
+def test_what_is_exported_is_what_the_program_would_be_imported_from(named, tmp_path, monkeypatch):
+    servers = {
+        "web": {"url": "https://host.example/mcp", "headers": {"Authorization": "Bearer ${WEB_TOKEN}"}},
+        "old": {"url": "https://host.example/sse", "type": "sse"},
+        "files": {"command": "npx", "args": ["-y", "files"], "env": {"KEY": "${FILES_KEY}"}},
+        "ours": {"url": "https://host.example/ours#credential=prod", "trust": True},
+    }
+    named.file.parent.mkdir()
+    wrong = {}
+    for program in ("claude-code", "cursor", "vscode"):
+        named.file.write_text(json.dumps({"mcpServers": servers}))
+        done = named("config", "export", "--for", program)
+        assert done.code == 0, done.err
+        assert "'ours' takes a credential by its name" in done.err
+        assert ("WEB_TOKEN, FILES_KEY" in done.err) == (program != "vscode")
+        (tmp_path / "there.json").write_text(done.out)
+        named.file.unlink()
+        assert named("config", "import", tmp_path / "there.json").code == 0
+        again = read_entries(named.file)
+        kept = {key: {**entry} for key, entry in servers.items()}
+        kept["ours"] = {"url": "https://host.example/ours"}
+        for entry in (*again.values(), *kept.values()):
+            if entry.get("type") != "sse":
+                entry.pop("type", None)
+            if program == "cursor":  # which finds out the transport
+                entry.pop("type", None)
+            if "command" in entry:
+                entry.pop("cwd", None)  # the folder of the file
+            for values in (entry.get("headers"), entry.get("env")):
+                for key in values or ():
+                    values[key] = values[key].replace("${env:", "${")
+        if again != kept:
+            wrong[program] = again
+    assert wrong == {}
+
+
+def test_claude_desktop_gets_commands_only(named):
+    named("config", "add", "web", "https://host.example/mcp", "--bearer-env", "WEB", env={"WEB": SECRET})
+    named("config", "add", "files", "--stdio", "npx files", "--env", "KEY", env={"KEY": SECRET})
+    done = named("config", "export", "--for", "claude")
+    header = ["--header", "Authorization: Bearer ${WEB}"]
+    assert done.json["mcpServers"] == {
+        "web": {"command": "npx", "args": ["-y", "mcp-remote", "https://host.example/mcp", *header]},
+        "files": {"command": "npx", "args": ["files"], "env": {"KEY": "${KEY}"}},
+    }
+    assert "Claude Desktop fills in no variables: write them out there: WEB, KEY" in done.err
+
+
+def test_the_model_stands_beside_the_servers_and_names_its_key_only(named, server):
+    names = ("kept-model", "another")
+    with ChatServer([says("Yes."), says("No."), says("Perhaps.")], models=names) as model:
+        assert named("agent", "Really?").code == 2
+        assert named("config", "model").code == 1
+        assert named("config", "model", "kept-model").code == 2
+        kept = named("config", "model", "kept-model", "--url", model.url, "--api-key-env", "A_KEY")
+        assert kept.code == 0, kept.err
+        named("config", "add", "mine", server.url)
+        named("config", "trust", "mine")
+        env = {"A_KEY": SECRET}
+        assert named("agent", "Really?", env=env).out.strip() == "Yes."
+        assert named("agent", "Really?", "--model", "another", env=env).out.strip() == "No."
+        with ChatServer([says("Elsewhere.")], models=names) as other:
+            there = named("agent", "Really?", "--model-url", other.url, env=env)
+            assert there.out.strip() == "Elsewhere."
+            assert SECRET not in str(other.requests[0].headers)
+        assert named("agent", "Really?", "--server", "mine", env=env).out.strip() == "Perhaps."
+    assert [request.body["model"] for request in model.requests] == ["kept-model", "another", "kept-model"]
+    content = json.loads(named.file.read_text())
+    assert content["model"] == {"name": "kept-model", "url": model.url, "apiKeyEnv": "A_KEY"}
+    assert content["mcpServers"]["mine"]["trust"] is True
+    assert "yes" in named("config", "list").out
+    named("config", "trust", "mine", "--stop")
+    assert "trust" not in read_entries(named.file)["mine"]

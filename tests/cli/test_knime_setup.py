@@ -43,10 +43,10 @@ def test_installed_and_uninstalled(cli, here):
     assert place.config.is_file()
     again = cli("knime", "install", "--knime", place.folder, "--yes")
     assert "loads the nodes already" in again.out
-    gone = cli("knime", "uninstall", "--knime", place.folder, "--yes")
+    gone = cli("knime", "install", "--remove", "--knime", place.folder, "--yes")
     assert gone.code == 0
     assert place.ini.read_text() == before
-    assert "nothing to take away" in cli("knime", "uninstall", "--knime", place.folder).out
+    assert "nothing to take away" in cli("knime", "install", "--remove", "--knime", place.folder).out
 
 
 def test_what_is_no_installation(cli, here):

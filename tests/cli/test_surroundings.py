@@ -99,7 +99,7 @@ def test_a_disk_that_has_no_room_for_results_says_how_to_go_on(cli, server, tmp_
     words = ("batch", server.url, "echo", "p.csv")
     done = cli(*words, "--out", "full.csv", "--audit", "run.jsonl")
     assert done.code == 1
-    assert "What has finished is in run.jsonl. Go on with: --resume run.jsonl" in done.err
+    assert "What has finished is in run.jsonl. Go on with: knime-mcp batch" in done.err
     called = len(server.said())
     again = cli(*words, "--resume", "run.jsonl", "--audit", tmp_path / "run.jsonl", "--out", "r.csv")
     assert again.code == 0, again.err

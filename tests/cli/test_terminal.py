@@ -6,12 +6,15 @@ import os
 import pty
 import re
 import select
+import shlex
 import signal
 import sys
 import termios
 import time
 
+from knime_mcp.cli.agent_timeline import paragraphs
 from tests.support import commands
+from tests.support.chat_server import ChatServer, says
 
 
 def on_terminal(folder, *arguments, answer=None, env=None):
@@ -95,3 +98,38 @@ def test_ctrl_c_at_the_question(server, tmp_path):
     )
     assert code == 3
     assert "Canceled" in shown
+
+
+def test_what_a_model_wrote_is_markdown_on_a_terminal_only(cli, tmp_path):
+    answer = (
+        "Two **desks**:\n\n1. the *red* one\n\n```\nprint('|a|')\n\nx\n```\n\n[here](http://evil.example/x)"
+    )
+    with ChatServer([says(answer)], repeat=True) as model:
+        words = ("agent", "Which?", "--model-url", model.url, "--model", "test-model")
+        code, shown = on_terminal(tmp_path, *words)
+        shown = shown.rpartition("\x1b[2K")[2]  # before it stands what is being written
+        assert (code, "**" in shown, "```" in shown) == (0, False, False)
+        assert "(http://evil.example/x)" in shown  # where it leads is seen
+        assert cli(*words).out.strip() == answer
+    assert paragraphs(answer[:20]) == ("Two **desks**:", "1. t")
+    assert paragraphs(answer[:53])[0].endswith("the *red* one")
+    assert paragraphs(answer)[0].endswith("x\n```")
+
+
+def test_a_table_in_a_pipe_is_as_wide_as_columns_says(cli, server):
+    narrow = cli("list", server.url, env={"COLUMNS": "60"})
+    assert max(map(len, narrow.out.splitlines()[1:])) <= 60
+    assert max(map(len, cli("list", server.url).out.splitlines()[1:])) > 60
+
+
+def test_how_to_go_on_is_a_whole_command(cli, server, tmp_path):
+    (tmp_path / "my table.csv").write_text("a,b\n1,2\nx,4\n")
+    typed = ("batch", server.url, "add", "my table.csv", "--out", "done.csv", "--audit=r.jsonl")
+    failed = cli(*typed)
+    hints = [line.partition(": knime-mcp ")[2] for line in failed.err.splitlines() if ": knime-mcp " in line]
+    assert [shlex.split(hint) for hint in hints] == [
+        ["batch", server.url, "add", "done.csv", "--only-failed"],
+        ["batch", server.url, "add", "my table.csv", "--out", "done.csv", "--resume", "r.jsonl"],
+    ]
+    for hint in hints:
+        assert cli(*shlex.split(hint)).code == 1  # the row is as it was

@@ -106,7 +106,7 @@ def test_the_first_call_finds_desks(demo, tmp_path):
 def test_the_batch_has_a_row_per_file_and_one_that_failed(demo, tmp_path):
     rows = run("batch", tmp_path, server_url=demo).rows(4)
     assert [row["Status"] for row in rows] == ["ok", "ok", "ok", "tool error"]
-    assert [row["words"] is not None for row in rows] == [True, True, True, False]
+    assert [row["Structured result"] is not None for row in rows] == [True, True, True, False]
 
 
 def test_the_report_has_a_page_on_each_column_that_needs_a_look(demo, tmp_path):

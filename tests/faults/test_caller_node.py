@@ -77,7 +77,7 @@ def test_rows_that_fail_stand_beside_rows_that_do_not(way, host, tmp_path):
                 "server_url": server.url,
                 "tool_name": "echo",
                 "arguments_column": "j",
-                "concurrency": 4,
+                "connection_options": "concurrency = 4",
             },
             workflow_dir=tmp_path / "workflow",
         )

@@ -92,7 +92,7 @@ def test_batch_ends_names_the_file_and_can_be_resumed(server, tmp_path):
 
 def test_the_caller_node_ends_and_names_the_file(server, host, tmp_path):
     calls = pa.table({"j": [json.dumps({"row": row, "bad": False}) for row in range(ROWS)]})
-    settings = {"server_url": server.url, "tool_name": "echo", "concurrency": 2}
+    settings = {"server_url": server.url, "tool_name": "echo", "connection_options": "concurrency = 2"}
     with at_most(LIMIT):
         result = host.run(
             "mcp_tool_caller",
@@ -126,7 +126,7 @@ def test_a_journal_that_is_deleted_ends_the_run(host, tmp_path):
             {
                 "server_url": server.url,
                 "tool_name": "echo",
-                "concurrency": 1,
+                "connection_options": "concurrency = 1",
                 "arguments_column": "j",
             },
             workflow_dir=tmp_path / "workflow",

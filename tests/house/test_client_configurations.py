@@ -32,7 +32,9 @@ def test_a_configured_server_has_tools(entry, tmp_path):
     commands.run(commands.words_of("mcpgraph", "new", document), check=True, capture_output=True, timeout=60)
     words = [word.replace("/path/to/my.yaml", str(document)) for word in entry["args"]]
     env = OWN_CODE | {"XDG_CACHE_HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path)}
-    with MCPClient(stdio=StdioServer("configured", commands.words_of(program, *words), env)) as client:
+    with MCPClient(
+        stdio=StdioServer("configured", commands.relayed(commands.words_of(program, *words)), env)
+    ) as client:
         assert client.list_tools()
 
 

@@ -58,7 +58,7 @@ def batch(host):
         host,
         1,
         "mcp_tool_provider",
-        {"server_url": "https://host/mcp", "include": NASTY, "total_timeout": 12.5},
+        {"server_url": "https://host/mcp", "include": NASTY, "connection_options": "total_timeout = 12.5"},
         variables=[VariableControl(("server_url",), used="url")],
     )
     arguments = [{"name": "q", "value": NASTY}, {"name": NASTY, "value": ""}]
@@ -66,7 +66,12 @@ def batch(host):
         host,
         3,
         "mcp_tool_caller",
-        {"tool_name": "search", "arguments": arguments, "concurrency": 7, "resume": True},
+        {
+            "tool_name": "search",
+            "arguments": arguments,
+            "connection_options": "concurrency = 7",
+            "resume": True,
+        },
         present={"Tools": 1, "Parameters": 1},
         annotation=NASTY,
     )

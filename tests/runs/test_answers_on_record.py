@@ -14,10 +14,11 @@ from knime_mcp.client.authorization import BearerAuth
 from knime_mcp.client.conversation import memory
 from knime_mcp.client.mcp_client import SessionPool
 from knime_mcp.client.protocol.tools import TextContent
-from knime_mcp.runs.argument_sources import ParameterRows, PlannedCalls
+from knime_mcp.runs.argument_sources import PlannedCalls
 from knime_mcp.runs.call_values import PlannedCall
 from knime_mcp.runs.checked_calls import Definitions, Pinning
 from knime_mcp.runs.engine import CallInProgress, Run
+from knime_mcp.runs.parameter_rows import ParameterRows
 from knime_mcp.runs.table_run import TableRun
 from knime_mcp.tools import Limits, MCPClient, Timeouts
 from knime_mcp.types.tool import MCPTool
@@ -110,7 +111,7 @@ def test_calls_that_run_out_of_time_while_others_are_under_way_name_the_setting(
         )
         with pool:
             table.make_calls(lambda _: None, is_canceled=lambda: False, on_finished=lambda _: None)
-    assert ("'Calls at a time'" in table.summary.warning()) is (concurrency == 2)
+    assert ("lower 'concurrency'" in table.summary.warning()) is (concurrency == 2)
 
 
 def test_outcomes_that_wait_for_their_row_have_no_answer_in_memory():

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from knime_mcp.audit.table_formats import read_table_file
 from knime_mcp.client.validation.argument_schemas import ANYTHING, parameters_of
 from knime_mcp.runs.argument_sources import (
-    ParameterRows,
     PlannedCalls,
     arguments_from_json,
     arguments_from_pairs,
@@ -24,6 +23,7 @@ from knime_mcp.runs.argument_sources import (
     parse_arguments_setting,
     plan_columns,
 )
+from knime_mcp.runs.parameter_rows import ParameterRows
 from knime_mcp.types.errors import ArgumentsInvalid, SettingInvalid
 from knime_mcp.types.tool import MCPTool, WorkflowTool
 
@@ -232,7 +232,6 @@ def test_columns_that_a_schema_requires_or_has_a_pattern_for_are_parameters_too(
     parameters = parameters_of(tool(schema), list(row))
     plan = plan_columns(parameters, list(row))
     assert arguments_from_row(row, plan, parameters) == {"a": 1, "must": 2, "x-1": [1]}
-    assert plan.unmatched == ("look", "other")
     assert list(parameters_of(tool(schema))) == ["a", "must"]
 
 
@@ -253,20 +252,17 @@ def test_what_json_cannot_hold_is_named_by_pointer(cell):
 
 def test_columns_match_by_name_then_by_case_and_the_rest_is_reported():
     plan = plan_columns(["city", "Days", "x", "X"], ["City", "days", "DAYS", "x", "Status"])
-    assert plan.arguments == {"city": "City", "x": "x"}
-    assert plan.unmatched == ("days", "DAYS", "Status")
+    assert plan == {"city": "City", "x": "x"}
 
 
 def test_columns_match_with_space_around_their_names():
     plan = plan_columns(["city", "days"], [" city ", "days", " days"])
-    assert plan.arguments == {"city": " city ", "days": "days"}
-    assert plan.unmatched == (" days",)
+    assert plan == {"city": " city ", "days": "days"}
 
 
 def test_columns_match_however_their_letters_are_composed():
     plan = plan_columns(["gr\u00f6\u00dfe", "\u00e4"], ["Gro\u0308SSE", "a\u0308", "A\u0308"])
-    assert plan.arguments == {"gr\u00f6\u00dfe": "Gro\u0308SSE"}
-    assert plan.unmatched == ("a\u0308", "A\u0308")
+    assert plan == {"gr\u00f6\u00dfe": "Gro\u0308SSE"}
 
 
 def test_a_workflow_tool_has_the_parameters_of_its_configuration_nodes():
@@ -372,8 +368,7 @@ def test_json_that_is_no_object_is_refused(value):
     assert "sys." not in str(caught.value)
 
 
-@pytest.mark.parametrize("typed", [True, False])
-def test_a_missing_cell_is_null_where_the_tool_demands_the_argument_and_accepts_null(typed):
+def test_a_missing_cell_is_null_where_the_tool_demands_the_argument_and_accepts_null():
     nullable = {"anyOf": [{"type": "string"}, {"type": "null"}]}
     names = ("left_out", "demanded", "strict", "given_to_all")
     schema = {
@@ -382,7 +377,7 @@ def test_a_missing_cell_is_null_where_the_tool_demands_the_argument_and_accepts_
     }
     schema["properties"]["strict"] = {"type": "string"}
     cells = {name: pa.array([None], pa.string()) for name in names}
-    rows = ParameterRows(table=pa.table({"RowID": ["Row0"], **cells}), typed=typed)
+    rows = ParameterRows(table=pa.table({"RowID": ["Row0"], **cells}))
     planned = PlannedCalls(tool=tool(schema), parameters=rows, pairs=[("given_to_all", "x")])
     assert next(planned.calls()).arguments == {"demanded": None, "given_to_all": "x"}
 

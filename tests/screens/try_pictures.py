@@ -98,6 +98,16 @@ def faults(browser, page):
             yield from (f"{page.name}, {scheme}, {width}: {what}" for what in browser.script(FAULTS))
 
 
+def failed(browser, folder):
+    """The view of a Provider whose server is not there; what is wrong with it."""
+    settings = {"server_url": "http://127.0.0.1:9/mcp", "on_failure": "warn"}
+    result = get_host().run("mcp_tool_provider", [None, None], settings, workflow_dir=folder / "failed")
+    page = folder / "view-failed.html"
+    page.write_text(result.view_html, encoding="utf-8")
+    shown(browser, page, "view-failed")
+    return list(faults(browser, page))
+
+
 def as_page(table, file, columns):
     """The first rows of a table, about as KNIME shows them."""
     kinds = {"string": "String", "int64": "Number (Integer)", "double": "Number (Float)"}
@@ -221,7 +231,7 @@ def main():
         svg = drawing(read_workflow(EXAMPLES / f"{name}.knwf"))
         (IMAGES / f"workflow-{name}.svg").write_text(svg, encoding="utf-8")
     with DemoServer(EXAMPLES / "demo" / "files", PORT) as server, in_browser() as browser:
-        wrong = views(browser, folder, server.url)
+        wrong = views(browser, folder, server.url) + failed(browser, folder)
         studios(folder, server.url)
     dialogs()
     print(*wrong, sep="\n")

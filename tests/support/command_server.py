@@ -1,4 +1,4 @@
-"""Forks a process for each program that `commands` asks for, in which its modules are already imported.
+"""Forks a process for each program that `commands` or a relay asks for; its modules are already imported.
 
 When a program ends, it tells which modules it had to import, and the next one finds them.
 """
@@ -43,8 +43,9 @@ class Forks:
     All are bare descriptors: a fork closes them, and no object of it may do so again.
     """
 
-    def __init__(self, asked):
+    def __init__(self, asked, door):
         self._asked = asked
+        self._door = door
         self._running = {}
         self._ended = {}
         self._tried = set()
@@ -57,22 +58,31 @@ class Forks:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(wakes)
         while True:
-            ready = select.select([hears, self._asked, *self._ended], [], [])[0]
+            running = {told: pid for pid, (told, _) in self._running.items()}
+            ready = select.select([hears, self._asked, self._door, *running, *self._ended], [], [])[0]
             if hears in ready:
                 os.read(hears, 1000)
                 self._tell_ends()
             for told in self._ended.keys() & {*ready}:
                 os.waitpid(self._ended.pop(told), 0)
                 os.close(told)
+            for pid in (running[told] for told in running.keys() & {*ready}):
+                if pid in self._running:  # who started it is gone
+                    _kill(pid)
+            received = []
             if self._asked in ready:
                 data, received, _, _ = socket.recv_fds(self._asked, 1, 4)
                 if not data:
                     break
-                if task := self._fork(*received):
-                    self._asked.detach()
-                    return task
+            elif self._door in ready:
+                with self._door.accept()[0] as relay:
+                    received = socket.recv_fds(relay, 1, 4)[1]
+            if received and (task := self._fork(*received)):
+                self._asked.detach()
+                self._door.detach()
+                return task
         for pid in self._running:
-            os.killpg(pid, signal.SIGKILL)
+            _kill(pid)
         return None
 
     def _fork(self, told, *streams):
@@ -115,6 +125,11 @@ class Forks:
         if new:
             gc.collect()
             gc.freeze()
+
+
+def _kill(pid):
+    with suppress(ProcessLookupError):  # it has no session yet
+        os.killpg(pid, signal.SIGKILL)
 
 
 def _tell(whom, number):
@@ -246,7 +261,7 @@ def _run(words):
 
 if __name__ == "__main__":
     sys.modules["httpx._main"] = None  # as our command line has it
-    with socket.socket(fileno=int(sys.argv[1])) as _asked:
-        _task = Forks(_asked).next_one()
+    with socket.socket(fileno=int(sys.argv[1])) as _asked, socket.socket(fileno=int(sys.argv[2])) as _door:
+        _task = Forks(_asked, _door).next_one()
     if _task:
         become(**_task)

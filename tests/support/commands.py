@@ -5,7 +5,7 @@ program has a session of its own. Starting Python and importing take most of a s
 use `subprocess` itself only for what this cannot show: how Python starts (its options and variables other
 than ``-u``, ``-W``, PYTHONWARNINGS, PYTHONUNBUFFERED, PYTHONIOENCODING, PYTHONPATH), which modules are
 loaded, signals during the start, streams that the shell has closed. Programs that are not our Python start
-as ever.
+as ever. Who starts programs itself, such as a client of MCP, gets a forked one by `relayed`.
 """
 
 import atexit
@@ -16,6 +16,7 @@ import select
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
 
@@ -25,6 +26,7 @@ _PROGRAMS = {
     "knime-nodes": "knime_node_knowledge.commands.program",
 }
 _SERVER = Path(__file__).with_name("command_server.py")
+_RELAY = Path(__file__).with_name("command_relay.py")
 _starting = threading.Lock()
 
 
@@ -35,22 +37,35 @@ def words_of(*arguments):
     return [sys.executable, "-m", program or "knime_mcp.cli.app", *words[1 if program else 0 :]]
 
 
+def relayed(words):
+    """A command that starts the same program, forked, for whoever starts programs itself: a client of MCP."""
+    if sys.platform == "win32":
+        return [*words]
+    _, door = _server()
+    python, *words = map(str, words)
+    return [python, "-I", "-S", str(_RELAY), door, *words]
+
+
 @functools.cache
-def _server() -> socket.socket:
-    """The process that forks; it ends when this one closes the socket, or ends."""
+def _server() -> tuple[socket.socket, str]:
+    """The process that forks, and where others ask it; it ends when this one closes the socket, or ends."""
     ours, its = socket.socketpair()
-    with its:
+    folder = tempfile.TemporaryDirectory()
+    address = str(Path(folder.name, "door"))
+    with its, socket.socket(socket.AF_UNIX) as door:
+        door.bind(address)
+        door.listen()
         # The variables of this process that begin with its names would be read by modules that are imported.
         kept = {name: value for name, value in os.environ.items() if not name.startswith("KNIME_MCP_")}
         process = subprocess.Popen(
-            [sys.executable, "-W", "error", str(_SERVER), str(its.fileno())],
+            [sys.executable, "-W", "error", str(_SERVER), str(its.fileno()), str(door.fileno())],
             env=kept | {"OPENBLAS_NUM_THREADS": "1"},
             stdin=subprocess.DEVNULL,
-            pass_fds=[its.fileno()],
+            pass_fds=[its.fileno(), door.fileno()],
             start_new_session=True,
         )
-    atexit.register(lambda: (ours.close(), process.wait()))
-    return ours
+    atexit.register(lambda: (ours.close(), process.wait(), folder.cleanup()))
+    return ours, address
 
 
 def _line(told):
@@ -86,7 +101,7 @@ class _Forked(subprocess.Popen):
         with its:
             streams = [own if end == -1 else end for own, end in enumerate((pipes[0], pipes[3], pipes[5]))]
             with _starting:
-                socket.send_fds(_server(), [b"."], [its.fileno(), *streams])
+                socket.send_fds(_server()[0], [b"."], [its.fileno(), *streams])
             status.sendall(task)
             # Until the other process has them, the descriptors stay open here.
             said = _line(status)

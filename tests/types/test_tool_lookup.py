@@ -3,7 +3,8 @@
 import pyarrow as pa
 import pytest
 
-from knime_mcp.runs.argument_sources import ParameterRows, PlannedCalls
+from knime_mcp.runs.argument_sources import PlannedCalls
+from knime_mcp.runs.parameter_rows import ParameterRows
 from knime_mcp.types.columns import ToolLookup
 from knime_mcp.types.errors import ToolNotFound
 from knime_mcp.types.tool import MCPTool, WorkflowTool

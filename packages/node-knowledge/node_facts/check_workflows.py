@@ -38,7 +38,7 @@ def main() -> None:
     options = parser.parse_args()
     counts: Counter[str] = Counter()
     with open_catalogue(None) as catalogue, catalogue.reading() as reader:
-        for name, files in _workflows(options.folders):
+        for name, files in workflows_in(options.folders):
             counts["workflows"] += 1
             try:
                 outline = outline_of(read_files(name, files), lambda id_: _is_known(reader, id_, counts))
@@ -75,7 +75,7 @@ def _warning(problem: str) -> str:
     return "warning: deprecated" if "deprecated" in problem else "warning: inputs that are not connected"
 
 
-def _workflows(folders: list[Path]) -> Iterator[tuple[str, dict[str, bytes]]]:
+def workflows_in(folders: list[Path]) -> Iterator[tuple[str, dict[str, bytes]]]:
     """The outermost workflows below folders, and in archives there, with their files of settings."""
     for folder in folders:
         tops: set[Path] = set()

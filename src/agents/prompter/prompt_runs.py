@@ -126,6 +126,10 @@ class PromptRuns:
 
     def warning(self) -> str | None:
         """All warnings for the user in one text; None without any."""
+        return " ".join(self.warnings()) or None
+
+    def warnings(self) -> list[str]:
+        """All warnings for the user, one sentence each."""
         total = self.failures + len(self.endings)
         calls = self.calls()
         failed = [record for record in calls if not record.ok]
@@ -148,7 +152,7 @@ class PromptRuns:
         if len(notes) > _SHOWN_NOTES:
             sentences.append(f"{len(notes) - _SHOWN_NOTES} more remarks are in the log")
             _log.info("Remarks of the agent: %s", "; ".join(notes))
-        return " ".join(map(_sentence, sentences)) or None
+        return list(map(_sentence, sentences))
 
     def _ask(
         self,

@@ -157,8 +157,8 @@ class CallerDialog:
     # Arguments: an array has a heading of its own
     arguments = knext.ParameterArray(
         label="Arguments",
-        description="What to call the tool with, as names and values; one that is empty is left out where it may"
-        " be. With a *Parameters* table these are the same for every row, and a row's own values win.",
+        description="What to call the tool with, as names and values; one that is empty is left out where it"
+        " may be. With a *Parameters* table these are the same for every row, and a row's own values win.",
         parameters=_Argument(),
         layout_direction=knext.LayoutDirection.HORIZONTAL,
         button_text="Add argument",

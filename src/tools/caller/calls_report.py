@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ...client.protocol.media_types import media_type
-from ...runs.argument_sources import LARGE, RESULT_COLUMNS, cells_are_shared, rows_per_piece
+from ...runs.parameter_rows import LARGE, cells_are_shared, rows_per_piece
 from ...types.columns import (
     ROW_ID,
     ColumnForm,
+    ColumnKind,
     arrow_type,
     cells_without_gaps,
     column_name,
@@ -28,16 +30,39 @@ from ..views.html import data_url, meaning_of, note, paragraph
 from ..views.run_page import RunStep, Steps, call_step, picture_of, run_page, status_counts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     import pyarrow as pa
 
     from ...audit.record import CallRecord
-    from ...runs.argument_sources import ResultKind
     from ...runs.call_values import CallOutcome
     from ...runs.table_run import RunSummary
 
 
+ResultKind = ColumnKind | Literal["image"]
+
+RESULT_COLUMNS: Final[tuple[tuple[str, str, ResultKind], ...]] = (
+    ("Tool name", "tool_name", "string"),
+    ("Tool type", "tool_type", "string"),
+    ("Server", "server", "string"),
+    ("Digest", "digest", "string"),
+    ("Input row", "input_row", "string"),
+    ("Arguments", "arguments", "string"),
+    ("Status", "status", "string"),
+    ("Result", "result", "string"),
+    ("Structured result", "structured_result", "string"),
+    ("Error", "error", "string"),
+    ("Image", "image", "image"),
+    ("Files", "files", "string"),
+    ("Started at", "moment", "moment"),
+    ("Duration (s)", "duration", "double"),
+    ("Attempts", "attempts", "int32"),
+)
+"""Name, attribute of the record, and kind of each column of *Results* about a call, except the tool's."""
+_SIGNS_OF_RESULTS: Final = frozenset({"Input row", "Structured result", "Duration (s)"})
+_OUTCOME: Final = frozenset({"Result", "Status", "Error"})
+_KEYS_OF_RECORDS: Final = ("List", "Position")  # beside *Input row* and *Tool name*, in *Records*
+_RENAMED: Final = re.compile(r" \(input\)(?: #\d+)?$")
 _COMPACT: Final = ("result", "status", "error")
 
 
@@ -78,6 +103,14 @@ class ResultsLayout:
             else:
                 columns += knime_columns([(name, kind)])
         return knext.Schema.from_columns(columns)
+
+
+def outcome_columns(columns: Collection[str]) -> frozenset[str]:
+    """Finds the columns that an earlier *Results* or *Records* has about its calls; none in other tables."""
+    if _SIGNS_OF_RESULTS.isdisjoint(columns) and not set(columns) >= _OUTCOME:
+        return frozenset()
+    own = {*(name for name, *_ in RESULT_COLUMNS), *map(column_name, ColumnForm), *_KEYS_OF_RECORDS}
+    return frozenset(name for name in columns if _RENAMED.sub("", name) in own)
 
 
 def plan_results(

@@ -2,7 +2,8 @@
 
 The file is a ``mcp.json`` as other programs have it, so that entries can be copied from one to the other.
 What stands in it as ``${VARIABLE}`` is a secret of the command line. A node cannot use it, as its settings
-and the tools that it lists hold names of credentials only.
+and the tools that it lists hold names of credentials only. An entry with ``"trust": true`` is a server that
+agents of the command line believe; ``"model"`` beside the servers is the model that they use.
 """
 
 from __future__ import annotations
@@ -42,11 +43,11 @@ def is_name(word: str) -> bool:
     return _NAME.fullmatch(word) is not None and not word.startswith("stdio:")
 
 
-def read_entries(file: Path) -> dict[str, Entry]:
-    """The entries of a ``mcp.json`` by name, as they are written, without VS Code's comments.
+def read_content(file: Path) -> dict[str, Any]:
+    """A ``mcp.json`` as it is written, without VS Code's comments.
 
     Raises:
-        FileFailed: The file is missing, not JSON, or holds no servers.
+        FileFailed: The file is missing, or not a JSON object.
     """
     try:
         text = file.read_text(encoding="utf-8-sig")
@@ -62,12 +63,19 @@ def read_entries(file: Path) -> dict[str, Entry]:
         found = json.loads(text or "{}")
     except (ValueError, RecursionError) as error:
         raise FileFailed(f"{file} cannot be read as JSON: {why_no_json(error)}") from None
-    content = as_object(found)
+    if not isinstance(found, dict):
+        raise FileFailed(f"{file} has no object 'mcpServers' with a server per name")
+    return cast("dict[str, Any]", found)
+
+
+def read_entries(file: Path) -> dict[str, Entry]:
+    """The entries of a ``mcp.json`` by name. Raises `FileFailed`, see `read_content`, or if it has none."""
+    content = read_content(file)
     inner = as_object(content.get("mcp"))  # the settings.json of VS Code has the servers one level deeper
     # Most programs write `mcpServers`, VS Code `servers`, Zed `context_servers`, opencode `mcp`.
     found_at = next((key for key in ("mcpServers", "servers", "context_servers") if key in content), None)
     servers = inner.get("servers", inner) if found_at is None else content[found_at]
-    if not isinstance(servers, dict) or not isinstance(found, dict):
+    if not isinstance(servers, dict):
         raise FileFailed(f"{file} has no object 'mcpServers' with a server per name")
     entries = cast("dict[str, Any]", servers)
     return {name: cast("Entry", entry) for name, entry in entries.items() if isinstance(entry, dict)}

@@ -109,7 +109,7 @@ def test_nodes_list_and_call_them_all(host, tmp_path):
             {
                 "tool_per_row_column": "t",
                 "arguments_column": "j",
-                "concurrency": 1,
+                "connection_options": "concurrency = 1",
             },
             workflow_dir=tmp_path,
         )

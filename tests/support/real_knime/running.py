@@ -178,7 +178,8 @@ class ViewService:
         given, context.input_port_map = ports.connected(proxy._node, inputs)
         proxy.initializeJavaCallback(ViewCallback(host))
         objects = [ports.java_object(host, port, value) for port, value in given]
-        self.service = proxy.getDataService(ViewContext(context), objects)
+        self.proxy, self.context = proxy, ViewContext(context)
+        self.service = proxy.getDataService(self.context, objects)
 
     def __call__(self, method, *params):
         request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": list(params)}
@@ -188,6 +189,8 @@ class ViewService:
         return answer["result"]
 
     def view_data(self):
+        # In KNIME the service has a process of its own, in which no node has been executed meanwhile.
+        self.proxy._setup_table_backend(self.context)
         handed_on = self.service.getViewData()
         if len(handed_on.data().encode()) > 65_535:
             raise RigError("DataOutputStream.writeUTF: UTFDataFormatException")

@@ -70,7 +70,7 @@ def test_results_that_grow_beyond_what_a_table_takes_say_what_to_do(written):
 
 
 def test_a_parameter_table_of_large_cells_is_read_in_small_pieces():
-    from knime_mcp.runs.argument_sources import rows_per_piece
+    from knime_mcp.runs.parameter_rows import rows_per_piece
 
     table = pa.table({"<RowID>": [f"Row{i}" for i in range(20)], "text": [LARGE[:MIB]] * 20})
     assert rows_per_piece(table) == 63

@@ -21,6 +21,7 @@ from knime_mcp.tools.node_settings.connection import (
     refuse_commands,
     route_from_settings,
     sent_in_clear,
+    timeouts_from_settings,
 )
 from knime_mcp.tools.node_settings.shared_parameters import credential_choices
 from knime_mcp.types.errors import SettingInvalid
@@ -253,6 +254,7 @@ def test_an_issuer_gets_the_credential_and_a_server_without_one_gets_none():
 @given(strategies.routes)
 def test_the_lines_of_a_route_are_read_back(whole):
     assume(whole.send_credentials_as != "bearer" or not (whole.header_name or whole.issuer))
+    assume(whole.credential is None or whole.credential.strip())  # blanks in the field are no name
     if whole.credential is None:
         ways = {"send_credentials_as": "bearer", "header_name": None, "issuer": None, "scope": None}
         whole = replace(whole, **ways)
@@ -292,6 +294,12 @@ def test_a_header_line_without_colon_is_named_by_number_only():
     with pytest.raises(SettingInvalid, match="Line 2") as caught:
         header_lines(f"X-A: 1\n{CANARY}")
     assert CANARY not in str(caught.value)
+
+
+def test_a_flow_variable_that_is_no_number_is_no_clock():
+    node = SimpleNamespace(connect_timeout=1.0, idle_timeout=float("nan"), total_timeout=1.0)
+    with pytest.raises(SettingInvalid, match="idle timeout is no number"):
+        timeouts_from_settings(node)
 
 
 def test_servers_that_are_commands_are_refused():

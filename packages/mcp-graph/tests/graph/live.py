@@ -57,7 +57,7 @@ def waiting_file(folder, **options):
 @asynccontextmanager
 async def client_of(argv, *, mode="legacy", **options):
     """The official client, on a server that it starts itself."""
-    command, *arguments = map(str, argv)
+    command, *arguments = commands.relayed(argv)
     parameters = StdioServerParameters(command=command, args=arguments, env=environment())
     with Path(os.devnull).open("w") as log:
         async with Client(stdio_client(parameters, errlog=log), mode=mode, **options) as client:
@@ -220,7 +220,7 @@ async def official_client(file, transport, mode):
 def connected(file, transport, revision):
     """The project's own client, on a server that is started for it."""
     if transport == "stdio":
-        server = StdioServer(name="graph", command=(*SERVE, str(file)), env=OWN_CODE)
+        server = StdioServer(name="graph", command=commands.relayed([*SERVE, file]), env=OWN_CODE)
         with MCPClient(stdio=server, protocol_version=revision) as client:
             yield client
     else:

@@ -164,7 +164,7 @@ def test_the_caller_calls_per_row_with_a_state_for_each(server, tools, node, hos
     result = node(
         "mcp_tool_caller",
         [tools.outputs[0].as_input(), table, None],
-        {"tool_name": "add_up", "concurrency": 16},
+        {"tool_name": "add_up", "connection_options": "concurrency = 16"},
     )
     found = rows(result)
     assert {row["Error"] for row in found} == {None}

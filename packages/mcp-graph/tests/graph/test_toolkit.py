@@ -12,6 +12,7 @@ from knime_mcp.web.tool_server import RequestedCall
 from knime_mcp_graph.toolkit import Toolkit
 from tests.graph.graphs import call, transform
 from tests.graph.live import DEADLINE, PROGRAM, graph_file, run
+from tests.support import commands
 from tests.support.peers import OWN_CODE
 
 DOUBLE = {
@@ -41,7 +42,8 @@ def file(tmp_path):
 @contextmanager
 def toolkit(file):
     """Calls the tools of a toolkit in a process of its own; failures are given as text."""
-    server = StdioServer(name="toolkit", command=(*PROGRAM, "toolkit", str(file)), env=OWN_CODE)
+    command = commands.relayed([*PROGRAM, "toolkit", file])
+    server = StdioServer(name="toolkit", command=command, env=OWN_CODE)
     with MCPClient(stdio=server) as client:
 
         def ask(name, **arguments):

@@ -37,6 +37,7 @@ _MOST_UNKNOWN: Final = 50
 """The largest number of unknown keys that are named."""
 
 _LONGEST_SHOWN: Final = 80
+_MISSPELT: Final = 0.82  # so similar is what is misspelt, and no other key
 _WRAPPED_IN: Final = ("model", "configurations", "default_configurations", "parameters", "settings")
 """Keys under which KNIME (``model``), workflow engines and our own answers have the settings of a node."""
 _OF_THE_NODE: Final = frozenset({"node", "node_type", "subtype", "id", "name", "type", "factory", "version"})
@@ -91,8 +92,8 @@ def check_configuration(spec: NodeSpec, settings: Mapping[str, Any]) -> Configur
         if wrong is not None:
             problems.append(ConfigurationProblem(setting=name, problem=wrong[0], fix=wrong[1]))
     further = [name for name in given if name not in known and not _own_entry(name)]
-    unknown = [name for name in further if not _is_open(name, spec)]
-    notes += [f"'{name}' may be a setting, and was not judged." for name in further if _is_open(name, spec)]
+    unknown = [name for name in further if not _may_be_right(name, spec, known)]
+    notes += [f"'{name}' may be a setting, and was not judged." for name in further if name not in unknown]
     run_time = {entry.name for entry in spec.input_params}
     problems += [_unknown(name, known, run_time) for name in unknown[:_MOST_UNKNOWN]]
     if further := unknown[_MOST_UNKNOWN:]:
@@ -106,9 +107,12 @@ def check_configuration(spec: NodeSpec, settings: Mapping[str, Any]) -> Configur
     return ConfigurationCheck(problems=tuple(problems), notes=tuple(notes), defaults=defaults)
 
 
-def _is_open(name: str, spec: NodeSpec) -> bool:
-    """Whether other keys than the known ones may be right where a setting stands."""
-    return any(name.startswith(group) or f"{name}." == group for group in spec.open_settings)
+def _may_be_right(name: str, spec: NodeSpec, known: Collection[str]) -> bool:
+    """Whether a key may be one of the node's although it is not known."""
+    if any(name.startswith(group) or f"{name}." == group for group in spec.open_settings):
+        return True
+    # Facts are of the newest source: workflows have keys of earlier versions, too, which KNIME passes over.
+    return spec.origin.kind is SourceKind.FACTS and not near_keys(name, known, cutoff=_MISSPELT)
 
 
 def _flattened(settings: Mapping[str, Any], known: set[str]) -> dict[str, Any]:

@@ -314,7 +314,8 @@ def at_position(ports: Sequence[Port], number: int) -> list[Port]:
             found.append(port)
         # A group may be empty, and then the port behind it stands in its place.
         earliest += not is_group
-    return found
+    # Where there are groups, the other ports may be taken away, too.
+    return [*found, *(port for port in ports if port.group and port not in found and found)]
 
 
 def may_connect(output: Port, into: Port) -> bool | None:

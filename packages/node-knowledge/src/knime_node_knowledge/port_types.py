@@ -56,7 +56,9 @@ def is_connectable(source: str, target: str) -> bool | None:
     if source == target:
         return True
     if TABLE in (source, target):
-        return False
+        # Facts do not say which ports of the class of all objects may be given another one, as those of a
+        # CASE Switch.
+        return None if ANYTHING in (source, target) else False
     if ANYTHING in (source, target):
         return True
     over_source, over_target = _above().get(source), _above().get(target)

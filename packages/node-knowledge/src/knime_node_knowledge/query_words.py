@@ -84,10 +84,13 @@ def compact(text: str) -> str:
     return folded(text).replace(" ", "")
 
 
-def near_keys(written: str, keys: Iterable[str]) -> tuple[str, ...]:
-    """The keys that may be meant by one that is written differently, the most similar first."""
+def near_keys(written: str, keys: Iterable[str], cutoff: float = 0.7) -> tuple[str, ...]:
+    """The keys that may be meant by one that is written differently, the most similar first.
+
+    `cutoff` is how similar they have to be, unless they have all of its words; 1 is equal.
+    """
     by_form = {compact(key): key for key in keys}
-    near = [by_form[form] for form in difflib.get_close_matches(compact(written), by_form, cutoff=0.7)]
+    near = [by_form[form] for form in difflib.get_close_matches(compact(written), by_form, cutoff=cutoff)]
     words = set(words_in(written))
     longer = (key for key in by_form.values() if words and words <= set(words_in(key)))
     return tuple(dict.fromkeys((*near, *longer)))[:_MOST_MEANT]

@@ -40,8 +40,8 @@ def test_every_revision_over_http(url, version, end):
 
 @pytest.mark.parametrize("version", ERAS)
 def test_both_eras_over_stdio(catalogue_file, tmp_path, version):
-    command = nodes_command("serve", "--catalogue", catalogue_file)
-    server = StdioServer(name="nodes", command=tuple(command), env=OWN_CODE)
+    command = commands.relayed(nodes_command("serve", "--catalogue", catalogue_file))
+    server = StdioServer(name="nodes", command=command, env=OWN_CODE)
     with MCPClient(stdio=server, protocol_version=version) as client:
         assert [tool.name for tool in client.list_tools()] == TOOL_NAMES
         assert (
