@@ -170,8 +170,8 @@ def _documented(found: Any) -> Iterator[str]:
 
 def columns() -> Iterator[str]:
     from knime_mcp.audit.record import FIELDS
-    from knime_mcp.runs.argument_sources import RESULT_COLUMNS
     from knime_mcp.runs.replaying import REPLAY_COLUMNS, SUMMARY_COLUMNS
+    from knime_mcp.tools.caller.calls_report import RESULT_COLUMNS
     from knime_mcp.tools.provider.provision_report import SERVERS_COLUMNS, TOOLS_COLUMNS
 
     recorded = [field for field in FIELDS.values() if field.column]
@@ -180,7 +180,7 @@ def columns() -> Iterator[str]:
     yield from ("", "## Tool calls: Caller, agents, `--out`")
     yield from table(("column", "type", ""), [(f.column, f.column_kind, f.meaning) for f in recorded])
     yield from ("", "## Results of the Caller, behind the columns of the parameters")
-    results = [(name, kind, meanings.get(name)) for name, kind, *_ in RESULT_COLUMNS]
+    results = [(name, kind, meanings.get(name)) for name, _, kind in RESULT_COLUMNS]
     yield from table(("column", "type", ""), results)
     for title, listed in (
         ("Tools of the Provider", TOOLS_COLUMNS),

@@ -1,1 +1,1 @@
-"""Tool calls: running them, recording them, and keeping, verifying and replaying the records."""
+"""The record of a call, the journal, its chain and signatures, secrets, tables."""

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, ParamSpec, Self, cast
 
 from ..system import ENDING
-from ..types.errors import UNEXPECTED, AuthError, Canceled, MCPError, SettingInvalid, coded
+from ..types.errors import AuthError, Canceled, MCPError, SettingInvalid, Unexpected, coded
 from .terminal import complain, is_embedded
 
 if TYPE_CHECKING:
@@ -44,13 +44,13 @@ class ExitCode(IntEnum):
 
 
 class UsageError(Exception):
-    """The command line is invalid; the text explains how to write it."""
+    """The command is not written as it has to be."""
 
     error_code = "KMCP-USAGE"
 
 
 class CommandError(Exception):
-    """A failure outside of MCP; the text contains the failure and the next step."""
+    """The command cannot do its work; the text says why and what is next."""
 
     CODE: ClassVar[str] = "KMCP-COMMAND"
 
@@ -105,7 +105,7 @@ def exit_code(command: Callable[[], ExitCode]) -> ExitCode:
         return ExitCode.FAILED
     except Exception as error:
         # Only the traceback's places: the text of an unexpected error may contain secrets.
-        complain(f"Unexpected {type(error).__name__}. Please report this: [{UNEXPECTED}]")
+        complain(f"Unexpected {type(error).__name__}. Please report this: [{Unexpected.CODE}]")
         complain("".join(traceback.format_tb(error.__traceback__)))
         return ExitCode.FAILED
 
@@ -122,6 +122,7 @@ def why_not(error: OSError) -> str:
 
 
 def _system_error(error: OSError) -> str:
+    """Nothing can listen at this address, or a file cannot be used."""
     why = why_not(error)
     is_taken = error.errno == errno.EADDRINUSE
     if is_taken or error.errno == errno.EADDRNOTAVAIL:
@@ -168,6 +169,8 @@ def how_to_install(extras: str, clone: Path = _CLONE) -> str:
 
 
 class MissingExtra(CommandError):  # noqa: N818
+    """A package is not installed that an extra brings along."""
+
     CODE = "KMCP-EXTRA"
 
 

@@ -51,7 +51,8 @@ class Limits:
         blocks: Content blocks of one result, as each has its own record and digest.
         large_bytes: Replies that grow beyond this are read and decoded one at a time, so that calls in flight
             share the memory of one of them.
-        event_bytes: Bytes of one server-sent event.
+        event_bytes: Bytes of one server-sent event, or one line of a stdio server; a larger one fails
+            its call.
         events: Other messages than the reply on the stream of one call (progress, logging, requests), and
             messages in a minute on a stream of the server's own.
         pages: Pages of one listing.

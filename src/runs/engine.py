@@ -542,5 +542,5 @@ class CallInProgress:
         else:
             # An exception of other code: its message may contain arguments and credentials.
             text = f"Unexpected {type(error).__name__}. Please report this together with the log."
-            code = errors.UNEXPECTED
+            code = errors.Unexpected.CODE
         return coded(without_surrogates(self._marker.text(text)), code)

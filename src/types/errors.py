@@ -29,7 +29,7 @@ Messages never hold secrets: a server is named by origin and path only. Where a 
 with ``from None``.
 
 The text of an error ends with its code, such as ``[KMCP-TIMEOUT-IDLE]``: wordings change, codes do not, so
-that people can search for them, and filter rows by them. ``docs/errors.md`` has cause and cure of each.
+that people can search for them, and filter rows by them. ``docs/errors.md`` lists them.
 """
 
 from __future__ import annotations
@@ -46,8 +46,6 @@ ConnectPhase = Literal["dns", "tcp", "tls", "proxy", "http", "process", "auth", 
 ClockKind = Literal["connect", "idle", "total"]
 _E = TypeVar("_E", bound="MCPError")
 
-UNEXPECTED: Final = "KMCP-UNEXPECTED"
-"""The code of exceptions that nobody foresaw: a mistake of this program, not of its user."""
 _CODED: Final = re.compile(r"\[KMCP-[A-Z0-9-]+\]$")
 
 
@@ -76,7 +74,9 @@ class Place(TypedDict, total=False):
 
 
 class MCPError(Exception):
-    """The base of all errors. Subclasses take their own attributes as keyword arguments.
+    """A failure without a code of its own; the base of all errors.
+
+    Subclasses take their own attributes as keyword arguments.
 
     Args:
         what: The error, as a sentence.
@@ -128,7 +128,7 @@ class MCPError(Exception):
 
     @property
     def error_code(self) -> str:
-        """The code under which ``docs/errors.md`` has cause and cure."""
+        """The code, as in ``docs/errors.md``."""
         return self.CODE
 
     @property
@@ -168,7 +168,7 @@ class MCPError(Exception):
 
 
 class ConnectError(MCPError):
-    """No connection to the server.
+    """No connection to the server; the code names the step that failed.
 
     Attributes:
         phase: The step of connecting that failed.
@@ -200,7 +200,7 @@ class VersionError(MCPError):
 
 
 class AuthError(MCPError):
-    """The server refused the login (401) or the access (403).
+    """The server wants a login: there is no credential, or it has expired (401).
 
     Attributes:
         status: The HTTP status, 401 or 403.
@@ -214,6 +214,7 @@ class AuthError(MCPError):
 
     @property
     def error_code(self) -> str:
+        """The server knows you, and does not allow this (403)."""
         return "KMCP-ACCESS" if self.status == 403 else self.CODE
 
 
@@ -319,19 +320,19 @@ class ResultTooLarge(MCPError):  # noqa: N818
 
 
 class ToolFailed(MCPError):  # noqa: N818
-    """The tool was reached and answered with an error, for which a run was ended."""
+    """The tool answered with an error, in its own words."""
 
     CODE = "KMCP-TOOL-FAILED"
 
 
 class InputInvalid(MCPError):  # noqa: N818
-    """A row of an input table has not what a node needs."""
+    """A row of a table lacks what is needed, or cannot be read."""
 
     CODE = "KMCP-INPUT"
 
 
 class ToolChanged(MCPError):  # noqa: N818
-    """The server's definition of a tool is not the one that was pinned.
+    """The tool is not defined as it was when it was listed.
 
     Attributes:
         changes: The parts that differ, such as ``("description", "input schema")``.
@@ -357,13 +358,13 @@ class NotRunHere(MCPError):  # noqa: N818
 
 
 class Unexpected(MCPError):  # noqa: N818
-    """An exception that nobody foresaw, in place of itself."""
+    """An exception that nobody foresaw: a mistake of this program, not of its user."""
 
-    CODE = UNEXPECTED
+    CODE = "KMCP-UNEXPECTED"
 
 
 class TimedOut(MCPError):  # noqa: N818
-    """One of the three clocks ran out.
+    """One of the three clocks ran out: connecting, silence, or the whole call.
 
     Attributes:
         kind: ``connect``, ``idle`` (no progress) or ``total``.

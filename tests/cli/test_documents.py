@@ -13,7 +13,7 @@ from tests.support import commands
 from .conftest import DEADLINE, ROOT
 
 URL = "http://127.0.0.1:8931/mcp"
-DOCUMENTS = ["README.md", "examples/README.md", "docs/audit.md", "docs/command-line.md"]
+DOCUMENTS = ["README.md", "docs/audit.md", "docs/command-line.md"]
 NEEDS_MORE = {"demo", "agent", "chat", "login"}  # a terminal of its own, a model, a person
 PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 

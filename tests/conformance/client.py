@@ -4,6 +4,10 @@ The suite says by environment what it plays (`MCP_CONFORMANCE_SCENARIO`), with w
 (`MCP_CONFORMANCE_CONTEXT`, JSON) and in which revision (`MCP_CONFORMANCE_PROTOCOL_VERSION`), and gives the
 server's URL as the last argument. The client is the product's, with its defaults: it negotiates, nothing is
 pinned.
+
+The suite's login page redirects at once, so one GET stands for the person and the browser. Where the suite
+gives a client id with a secret, the issuer is named, as by a person who registered the client there: our
+client sends no secret to an issuer that nobody has named.
 """
 
 import json

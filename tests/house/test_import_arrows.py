@@ -133,13 +133,6 @@ def test_the_extension_knows_no_product():
     assert [str(file) for file in SRC.rglob("*.py") if named.search(file.read_text(encoding="utf-8"))] == []
 
 
-def test_contributing_says_the_same():
-    text = (SRC.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| `(\w+)/` \|.*\| (.+) \|$", text, re.MULTILINE)
-    said = {folder: set(parts.split(", ")) - {"nothing"} for folder, parts in rows}
-    assert said == MAY_IMPORT | PRODUCTS_MAY_IMPORT
-
-
 @pytest.mark.requirement("T31")
 @pytest.mark.parametrize("layer", CLIENT_LAYERS)
 def test_the_client_has_layers(imports, layer):

@@ -14,7 +14,7 @@ BASES = (ROOT, ROOT / "src", *ROOT.glob("packages/*/src"))
 NAMED = re.compile(r"`((?:src/|tests/|docs/)?[a-z_-]+/[\w/-]*(?:\.\w+|/))(?:::\w+)?`")
 
 
-@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/architecture.md"])
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/architecture.md", "docs/protocol.md"])
 def test_named_files_exist(page):
     named = NAMED.findall((ROOT / page).read_text(encoding="utf-8"))
     assert named

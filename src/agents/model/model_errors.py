@@ -130,7 +130,7 @@ _SETTINGS: Final = _words(r"temperature|top_[pk]|penalty|effort|response_format|
 
 
 class ModelError(MCPError):
-    """The base of errors between the agent and its model.
+    """The model's service failed in a way without a code of its own; the base of all its errors.
 
     Attributes:
         status: The HTTP status, None without a response.
@@ -170,12 +170,14 @@ class ModelError(MCPError):
 
 
 class ModelUnreachable(ModelError):  # noqa: N818 - like the tree it extends
+    """The service cannot be reached, or did not answer in time."""
+
     CODE = "KMCP-MODEL-UNREACHABLE"
     tries = 3
 
 
 class ModelBusy(ModelError):  # noqa: N818
-    """The endpoint takes no request for now.
+    """The service takes no more requests for now, and the longest wait is over.
 
     Attributes:
         passes: True if it says so itself: then only the longest wait limits how often it is asked again.
@@ -187,18 +189,26 @@ class ModelBusy(ModelError):  # noqa: N818
 
 
 class QuotaExceeded(ModelError):  # noqa: N818
+    """The account has no credit left; waiting does not help."""
+
     CODE = "KMCP-MODEL-QUOTA"
 
 
 class ModelLoginFailed(ModelError):  # noqa: N818
+    """The API key is wrong, or not allowed to use the model."""
+
     CODE = "KMCP-MODEL-LOGIN"
 
 
 class ModelNotFound(ModelError):  # noqa: N818
+    """There is no model of this name, or no API at this base URL."""
+
     CODE = "KMCP-MODEL-NAME"
 
 
 class ModelRequestRefused(ModelError):  # noqa: N818
+    """The service refuses the request, such as for one of the model's settings."""
+
     CODE = "KMCP-MODEL-REQUEST"
 
 
@@ -211,14 +221,20 @@ class TooManyTools(ModelRequestRefused):
 
 
 class ContextTooLong(ModelError):  # noqa: N818
+    """Conversation, tools and results are too long for the model."""
+
     CODE = "KMCP-MODEL-CONTEXT"
 
 
 class PromptFiltered(ModelError):  # noqa: N818
+    """The service's content filter refused the prompt."""
+
     CODE = "KMCP-MODEL-FILTER"
 
 
 class ModelAnswerInvalid(ModelError):  # noqa: N818
+    """The answer cannot be read, or has neither text nor calls."""
+
     CODE = "KMCP-MODEL-ANSWER"
     tries = 2
 
@@ -236,6 +252,8 @@ class ModelAnswerInvalid(ModelError):  # noqa: N818
 
 
 class AnswerUnfit(ModelError):  # noqa: N818
+    """The answer does not fit the schema that it must have, also after the model was told so."""
+
     CODE = "KMCP-MODEL-SCHEMA"
 
     @classmethod
@@ -296,6 +314,8 @@ def context_in(said: str) -> int | None:
 
 
 class IterationLimit(ModelError):  # noqa: N818
+    """The model still asked for tools when the iteration limit was reached."""
+
     CODE = "KMCP-MODEL-ITERATIONS"
 
 

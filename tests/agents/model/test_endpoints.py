@@ -9,7 +9,6 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,10 +18,6 @@ from knime_mcp.agents import model_calls
 from knime_mcp.agents.model.model_errors import Construct, retry_after
 from tests.agents.playing import QUESTION, Functions, play
 from tests.support.chat_server import Turn, call, calls, fails, says
-
-DOCUMENT = Path(__file__).parents[3] / "docs" / "agents.md"
-BEGIN, END = "<!-- endpoints -->\n", "<!-- end of endpoints -->\n"
-
 
 LOOKS = calls(call("look"))
 TALKS = calls(call("look"), text="I look.")
@@ -395,16 +390,13 @@ def test_every_construct_has_an_endpoint_that_refuses_it():
 
 
 def table():
+    """The table of the page for users."""
     rows = [(e.seen, e.name, e.done.value if isinstance(e.done, Construct) else e.done) for e in ENDPOINTS]
     where: dict[tuple[str, str], list[str]] = {}
     for seen, name, done in rows:
         where.setdefault((seen, done), []).append(name)
-    lines = [f"| {seen} | {', '.join(names)} | {done} |\n" for (seen, done), names in where.items()]
-    return "".join(["| what is seen | at | what is done |\n", "|---|---|---|\n", *lines])
-
-
-def test_the_document_has_the_table():
-    assert DOCUMENT.read_text(encoding="utf-8").partition(BEGIN)[2].partition(END)[0] == table()
+    yield "what is seen", "at", "what is done"
+    yield from ((seen, ", ".join(names), done) for (seen, done), names in where.items())
 
 
 SOON = pytest.approx(20, abs=5)
@@ -462,9 +454,3 @@ def test_how_long_to_wait_is_read_where_services_put_it(headers, body, seconds):
         text = text.replace(f'"{word}"', f'"{moment}"')
     headers, body = json.loads(text)
     assert retry_after(headers, body) == seconds
-
-
-if __name__ == "__main__":
-    document = DOCUMENT.read_text(encoding="utf-8")
-    before, begin, rest = document.partition(BEGIN)
-    DOCUMENT.write_text(f"{before}{begin}{table()}{END}{rest.partition(END)[2]}", encoding="utf-8")

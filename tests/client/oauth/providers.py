@@ -1,19 +1,13 @@
-"""Providers as data: their public metadata and documented answers, for the authorization server of `world`.
-
-``python -m tests.client.oauth.providers`` writes the table of docs/logins.md anew.
-"""
+"""Providers as data: public metadata and documented answers, for the authorization server of `world`."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
 from knime_mcp.client.oauth.logins import RegisteredClient
 from tests.client.oauth.world import ASM, CANARY, OIDC, Canned, World
 
-PAGE = Path(__file__).parents[3] / "docs/logins.md"
-START, END = "| provider |", "\n\n"
 # A request of the token endpoint, or the query of the authorization endpoint.
 Asked = dict[str, Any]
 Objection = Callable[[World, Asked], dict[str, str] | None]
@@ -70,9 +64,6 @@ class Provider:
         }
         if self.scopes is not None:
             world.resource_metadata["scopes_supported"] = self.scopes.format(**names).split()
-
-    def row(self) -> str:
-        return f"| {self.name} | {self.how} | {self.particular} |"
 
 
 def _filled(value: Any, names: dict[str, str]) -> Any:
@@ -384,20 +375,3 @@ PROVIDERS = [
         particular=("Names no scopes, so that none are asked for. Refresh tokens rotate"),
     ),
 ]
-
-
-def table() -> str:
-    head = ["| provider | options of `knime-mcp login` | what is particular |", "|---|---|---|"]
-    return "\n".join(head + [provider.row() for provider in PROVIDERS])
-
-
-def written() -> str:
-    """The table as it stands in the page."""
-    page = PAGE.read_text(encoding="utf-8")
-    start = page.index(START)
-    return page[start : page.index(END, start)]
-
-
-if __name__ == "__main__":
-    page = PAGE.read_text(encoding="utf-8")
-    PAGE.write_text(page.replace(written(), table()), encoding="utf-8")

@@ -12,7 +12,7 @@ from knime_mcp.client.oauth.grants import AuthorizationCode
 from knime_mcp.client.oauth.logins import MemoryStore
 from knime_mcp.client.oauth.oauth import OAuth, stored_login
 from knime_mcp.types.errors import AuthError
-from tests.client.oauth.providers import PROVIDERS, table, written
+from tests.client.oauth.providers import PROVIDERS
 from tests.client.oauth.world import open_world
 
 
@@ -116,7 +116,3 @@ def test_google_is_asked_for_a_refresh_token():
     )
     query = parse_qs(urlsplit(request.url).query)
     assert (query["access_type"], query["prompt"]) == (["offline"], ["consent"])
-
-
-def test_the_page_has_the_table_of_the_providers():
-    assert written() == table(), "python -m tests.client.oauth.providers"

@@ -173,7 +173,7 @@ class AllowedSearches:
         if found is not None:
             pointer = pointer_text(found.instance_path[0 if is_body else 1 :])
             kinds = f"queries: {', '.join(_QUERIES)}; aggregations: {', '.join(self._aggregations)}"
-            what = f"{str(found.message)[:300]}. Allowed {kinds}; see docs/gateway.md for their options."
+            what = f"{str(found.message)[:300]}. Allowed {kinds}."
             raise does_not_fit(NAME, f"/query{pointer}"[:400], what)
         body.setdefault("size", min(_DEFAULT_SIZE, self._most))
         if body["size"] + body.get("from", 0) > _LAST_HIT:

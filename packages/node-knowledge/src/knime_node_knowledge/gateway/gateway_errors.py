@@ -44,19 +44,20 @@ UNAVAILABLE: Final = 503
 
 class MCPErrorType(Enum):
     VALIDATION_ERROR = "VALIDATION_ERROR"
-    """The request is wrong: not JSON, a missing field, too large, no key, no scope, or too many requests."""
+    """The request itself: not JSON (-32700), a missing field, size, no key, no scope, rate; 4xx as usual."""
     TOOL_NOT_FOUND = "TOOL_NOT_FOUND"
+    """There is no such tool; the nearest are named."""
     PARAMETER_ERROR = "PARAMETER_ERROR"
-    """The arguments do not fit the tool's schema."""
+    """Arguments do not fit the tool's schema, with a JSON pointer; or name what is not there (404)."""
     SERVICE_ERROR = "SERVICE_ERROR"
-    """The tool, or a service behind it, failed."""
+    """The tool failed; 503 if a service outside does not answer."""
     DATABASE_ERROR = "DATABASE_ERROR"
     """The catalogue, or a database behind a tool, failed."""
     INTERNAL_ERROR = "INTERNAL_ERROR"
     """The gateway itself failed."""
 
 
-_CODES: Final[Mapping[MCPErrorType, tuple[int, int]]] = {
+CODES: Final[Mapping[MCPErrorType, tuple[int, int]]] = {
     MCPErrorType.VALIDATION_ERROR: (400, -32600),
     MCPErrorType.TOOL_NOT_FOUND: (404, -32602),
     MCPErrorType.PARAMETER_ERROR: (400, -32602),
@@ -86,7 +87,7 @@ class MCPError(BaseError):
         headers: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(message)
-        usual_status, usual_code = _CODES[error_type]
+        usual_status, usual_code = CODES[error_type]
         self.error_type = error_type
         self.message = message
         self.user_message = user_message

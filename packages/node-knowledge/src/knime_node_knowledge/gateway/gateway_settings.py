@@ -47,7 +47,7 @@ Names = Annotated[tuple[str, ...], BeforeValidator(_split)]
 class GatewaySettings(BaseModel):
     """The gateway's settings. Each field is set by the environment variable of its name in capitals.
 
-    `docs/gateway.md` has the table; a test compares the two.
+    `docs/gateway.md` has the table that is made of them.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)

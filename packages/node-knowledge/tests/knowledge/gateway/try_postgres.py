@@ -1,4 +1,4 @@
-"""`match_node_knowledge` of docs/gateway.md in a real PostgreSQL: `make postgres`.
+"""`match_node_knowledge` of docs/ in a real PostgreSQL: `make postgres`.
 
 Needs PostgreSQL 15 or newer with its contrib modules (Debian: postgresql), but none that runs: a cluster is
 made, and removed at the end. In front of it is the loopback server that speaks PostgREST's protocol. Not
@@ -9,7 +9,6 @@ import contextlib
 import json
 import os
 import pwd
-import re
 import shutil
 import subprocess
 import tempfile
@@ -19,7 +18,7 @@ from knime_node_knowledge.sources.catalogue_build import build_catalogue
 from tests.knowledge.gateway.outside import KEY, ROWS, outside
 from tests.knowledge.gateway.running import running_gateway
 
-DOCS = Path(__file__).parents[3] / "docs" / "gateway.md"
+FUNCTION = Path(__file__).parents[3] / "docs" / "match_node_knowledge.sql"
 TABLE = """
 CREATE TABLE node_knowledge_vectors (
     id uuid PRIMARY KEY, node_type varchar NOT NULL, node_subtype varchar, title varchar NOT NULL,
@@ -113,7 +112,7 @@ def main():
         made.sql(TABLE)
         for row in ROWS:
             made.sql(ROW, row=json.dumps(row))
-        made.sql(re.search(r"```sql\n(.*?)```", DOCS.read_text("utf-8"), re.DOTALL)[1])
+        made.sql(FUNCTION.read_text("utf-8"))
 
         def found(asked):
             return json.loads(made.sql(CALL, body=json.dumps(asked)))

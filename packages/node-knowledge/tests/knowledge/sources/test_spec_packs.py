@@ -1,6 +1,7 @@
 """Spec packs in both formats: what they become, and where their errors are said to be."""
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -147,6 +148,15 @@ def test_all_errors_are_told_at_once_in_the_order_of_the_file():
     lines = [int(line) for line in re.findall(r"^f\.yaml:(\d+):", str(caught.value), re.MULTILINE)]
     assert len(lines) >= 3
     assert lines == sorted(lines)
+
+
+def test_the_documented_pack_can_be_used():
+    page = (Path(__file__).parents[3] / "docs" / "node-packs.md").read_text("utf-8")
+    (written,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    assert [node.id for node in parse_pack(written, file="f.yaml").nodes] == [
+        "ACTION.SEND_MAIL",
+        "AI_AGENT.MY_MODEL",
+    ]
 
 
 def test_a_billion_laughs_is_refused():
