@@ -61,7 +61,7 @@ class FileTable:
     keeps its leading zero. An empty cell is missing, a cell of two quotes is the empty text.
     """
 
-    table: pa.Table  # no two columns have the same name; columns of mixed types are JSON text
+    table: pa.Table  # no two columns have the same name; columns of mixed types are text
     objects: list[dict[str, Any]] | None = None
     """The rows as objects with the types of the file, if columns may have several types."""
     numbers: Sequence[int] | None = None
@@ -91,12 +91,14 @@ class FileTable:
 
     def only(self, kept: Sequence[int]) -> Self:
         """The table with some of its rows, by their indices; each keeps its number."""
+        import pyarrow as pa
+
         if len(kept) == self.total:
             return self
         numbers = range(1, self.total + 1) if self.numbers is None else self.numbers
         return replace(
             self,
-            table=self.table.take(kept) if self.columns else self.table,
+            table=self.table.take(pa.array(kept, pa.int64())) if self.columns else self.table,
             objects=None if self.objects is None else [self.objects[index] for index in kept],
             numbers=[numbers[index] for index in kept],
         )
@@ -527,8 +529,13 @@ def _column(values: list[Any]) -> Any:
             return pa.array([without_surrogates(v) if isinstance(v, str) else v for v in values])
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):  # texts and numbers, or huge numbers
             pass
-    texts = [None if value is None else json.dumps(json_value(value), ensure_ascii=False) for value in values]
-    return pa.array([None if text is None else without_surrogates(text) for text in texts])
+    return pa.array([None if value is None else without_surrogates(_as_text(value)) for value in values])
+
+
+def _as_text(value: Any) -> str:
+    """A cell of a column of several types, as a person reads it: a text has no quotes."""
+    plain = json_value(value)
+    return plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
 
 
 def _read_excel(file: Path, wanted: Collection[str]) -> FileTable:

@@ -178,6 +178,9 @@ def batch(
         left_out = sorted({*range(parameters.total)}.difference(kept))
         if only_failed:
             kept = _failed(parameters, kept, table)
+            if not kept:
+                note(f"Each row of {table} has a result: there is nothing to call again.")
+                return ExitCode.OK
         plan = PlannedCalls(
             tool=found,
             values=with_pairs({}, constants, found.parameter_schema),
@@ -282,7 +285,9 @@ def _sum_up(run: TableRun, seconds: float, journal: Path | None, out: Path | Non
         return
     if out is not None and out.suffix.lower() in READABLE:
         again = typed_again(
-            "--only-failed", without=("--audit", "--resume", "--out"), instead={str(table): str(out)}
+            "--only-failed",
+            without=("--audit", "--resume", "--out", "--column"),  # the file has the parameters' names
+            instead={str(table): str(out), "--only-failed": None},
         )
         note(f"Correct the rows in {out} that failed, and call them again: {again}")
     if journal is not None:

@@ -169,10 +169,12 @@ def print_markdown(text: str) -> None:
     out().print(Markdown(visible(text), hyperlinks=False))
 
 
-def typed_again(*options: str, without: Collection[str], instead: Mapping[str, str] | None = None) -> str:
+def typed_again(
+    *options: str, without: Collection[str], instead: Mapping[str, str | None] | None = None
+) -> str:
     """The command that was typed, without some of its options and their values, and with others.
 
-    Of its words, those stand ``instead`` of others that are named there.
+    Of its words, those stand ``instead`` of others that are named there; None for none.
     """
     words = sys.argv[1:]
     kept = [
@@ -180,7 +182,7 @@ def typed_again(*options: str, without: Collection[str], instead: Mapping[str, s
         for before, word in zip(["", *words], words, strict=False)
         if before not in without and word.partition("=")[0] not in without
     ]
-    return shlex.join(["knime-mcp", *kept, *options])
+    return shlex.join(["knime-mcp", *(word for word in kept if word is not None), *options])
 
 
 def print_json(value: Any) -> None:

@@ -323,7 +323,7 @@ def _without_empty(
         parameter = parameters.get(name, ANYTHING)
         if name not in empty:
             kept[name] = value
-        elif not parameter.is_optional:
+        elif not parameter.is_optional and not parameter.content:  # a file that nobody chose is missing
             kept[name] = None if parameter.wants_null else value
     return kept
 

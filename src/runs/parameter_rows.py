@@ -28,7 +28,7 @@ _SHARED: Final = "knime.struct_dict_encoded"
 class ParameterRows:
     """The rows of a table of parameters, as their source has them."""
 
-    table: pa.Table  # the rows, with their RowIDs as first column. Columns of mixed types are JSON text.
+    table: pa.Table  # the rows, with their RowIDs as first column. Columns of mixed types are text.
     # the rows as objects, where columns may have several types; otherwise the table is read
     objects: Sequence[Mapping[str, Any]] | None = None
 

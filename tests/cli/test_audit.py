@@ -302,7 +302,8 @@ def test_killed_in_the_middle_of_a_caller_node(host, cli, linear, server, until,
         Column("seconds", "double", (0.0, 0.0, 60.0, 0.0)),
         Column("label", "string", ("a", "b", "c", "d")),
     ]
-    settings = {"server_url": server.url, "tool_name": "slow", "concurrency": 1}
+    settings = {"server_url": server.url, "tool_name": "slow"}
+    settings |= {"connection_options": "concurrency = 1"}
     caller = new_node(host, 2, "mcp_tool_caller", settings, inputs={"Parameters": 1})
     line = Connection(1, 1, 2, caller.input_port("Parameters"))
     write_workflow(Workflow("w", (table_creator(1, rows), caller), (line,)), tmp_path / "w.knwf")

@@ -115,7 +115,8 @@ TAMPERED = {
 }
 
 
-def test_an_altered_call_looks_altered_in_its_row_and_no_other_does(tmp_path, capsys):
+def test_an_altered_call_looks_altered_in_its_row_and_no_other_does(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
     wrong = {}
     for name, tamper in TAMPERED.items():
         folder = tmp_path / name

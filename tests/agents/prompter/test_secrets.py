@@ -111,7 +111,7 @@ def test_our_own_sentences_stay_with_a_key_that_is_one_of_their_words(host, mode
     ],
 )
 def test_an_endpoint_that_repeats_the_key(turn, rows, run, script):
-    server = script(calls(call("add", {"a": 1})), turn)
+    server = script(calls(call("add", {"a": 1})), *[turn] * 6)
     result, left = run(server, **({"data": [{"text": ["Add."]}], "prompt_column": "text"} if rows else {}))
     assert result.ok is rows
     assert server.requests[0].headers["x-key"] == STORED["llm"][1]
