@@ -144,7 +144,7 @@ def test_a_sheet_as_people_save_it(tmp_path):
     file = saved(tmp_path / "t.xlsx", [" id ", 2026, "when"], [1, 2.5, datetime(2026, 1, 2)], ["A2"], [None])
     table = read_table_file(file)
     assert table.table.to_pydict() == {
-        "id": ["1", '"A2"'],  # several types in a column are JSON, as from a JSON file
+        "id": ["1", "A2"],  # several types in a column are text, as a person reads them
         "2026": [2.5, None],
         "when": [datetime(2026, 1, 2), None],
     }

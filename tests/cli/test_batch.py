@@ -1,7 +1,9 @@
 import json
+import shlex
 import signal
 from decimal import Decimal
 
+import openpyxl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -407,3 +409,19 @@ def test_several_records_of_a_call_are_no_columns_and_it_is_said(cli, table, tmp
         done = cli("batch", server.url, "pay", table("to\na\n"), "--out", "r.csv")
     assert list(csv_rows(tmp_path / "r.csv")[0]) == ["to", "Result", "Status", "Error"]
     assert "1 call gave several records; --records FILE writes them as rows" in done.err
+
+
+def test_what_failed_is_called_again_with_what_was_sent(cli, server, tmp_path):
+    """Ids of a sheet are text and numbers: the second time they are what they were the first time."""
+    rows = [("label", "Zeit"), ("00123", 0), (4711, 0), ("ja", "x")]
+    book = openpyxl.Workbook()
+    for row in rows:
+        book.active.append(row)
+    book.save(tmp_path / "p.xlsx")
+    first = cli("batch", server.url, "slow", "p.xlsx", "--column", "seconds=Zeit", "--out", "r.xlsx")
+    again = next(line for line in first.err.splitlines() if "--only-failed" in line).partition("again: ")[2]
+    sheet = openpyxl.load_workbook(tmp_path / "r.xlsx").active
+    assert [cell.value for cell in sheet["A"][1:]] == ["00123", "4711", "ja"]
+    second = cli(*shlex.split(again)[1:], "--dry-run")
+    assert second.code == 0, second.err
+    assert 'label: "ja"' in second.err

@@ -102,16 +102,16 @@ def test_our_own_sentences_stay_with_a_key_that_is_one_of_their_words(host, mode
 
 @pytest.mark.parametrize("rows", [False, True])
 @pytest.mark.parametrize(
-    "turn",
+    ("turn", "requests"),  # a refusal that names nothing is asked again with simpler tools
     [
-        fails(401, f"Incorrect API key: {STORED['llm'][1]}"),
-        fails(400, f"Bad header X-Key: {STORED['llm'][1]}"),
-        Turn(body=f'{{"error": "{STORED["llm"][1]}"}}'.encode(), status=422),
-        Turn(body=f'{{"error": {{"code": 403, "message": "{STORED["llm"][1]}"}}}}'.encode()),
+        (fails(401, f"Incorrect API key: {STORED['llm'][1]}"), 1),
+        (fails(400, f"Bad header X-Key: {STORED['llm'][1]}"), 4),
+        (Turn(body=f'{{"error": "{STORED["llm"][1]}"}}'.encode(), status=422), 4),
+        (Turn(body=f'{{"error": {{"code": 403, "message": "{STORED["llm"][1]}"}}}}'.encode()), 1),
     ],
 )
-def test_an_endpoint_that_repeats_the_key(turn, rows, run, script):
-    server = script(calls(call("add", {"a": 1})), *[turn] * 6)
+def test_an_endpoint_that_repeats_the_key(turn, requests, rows, run, script):
+    server = script(calls(call("add", {"a": 1})), *[turn] * requests)
     result, left = run(server, **({"data": [{"text": ["Add."]}], "prompt_column": "text"} if rows else {}))
     assert result.ok is rows
     assert server.requests[0].headers["x-key"] == STORED["llm"][1]
