@@ -94,9 +94,14 @@ def trust(
             show_table(None, ("whose", "key"), [(whose, str(each)) for each, whose in known.items()])
             note(f"They stand in {file}: one that you no longer trust, take out there")
             return ExitCode.OK
-        trust_key(file, public := PublicKey.parse(text_or_file(key, "KEY")[0]), name)
+        public, earlier = PublicKey.parse(text_or_file(key, "KEY")[0]), known_keys(file)
+        trust_key(file, public, name)
     except SignatureError as error:
         raise CommandError(f"{error}.") from None
+    if (before := earlier.get(public, name)) != name:
+        note(f"Until now it was {before}'s")
+    if name in [whose for each, whose in earlier.items() if each != public]:
+        note(f"{name} has another key, too: knime-mcp audit trust lists them")
     say(f"What {public.label} signed counts as written by {name}'s key from now on.")
     note(f"It stands in {file}")
     return ExitCode.OK

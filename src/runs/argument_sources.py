@@ -191,8 +191,8 @@ class _KnownTool:
 def plan_columns(parameters: Iterable[str], columns: Sequence[str]) -> dict[str, str]:
     """Finds the column for each argument: the one with the same name, else the only one that looks alike.
 
-    Names look alike if they differ only in case, in space around them, or in Unicode normalization, which
-    differs between systems.
+    Names look alike if they differ only in case, in blanks, hyphens and underscores, as heads of sheets
+    do, or in Unicode normalization, which differs between systems.
     """
     names, known = list(parameters), set(columns)
     column_of = {name: name for name in names if name in known}
@@ -200,15 +200,19 @@ def plan_columns(parameters: Iterable[str], columns: Sequence[str]) -> dict[str,
     by_normalized: dict[str, list[str]] = {}
     for column in columns:
         if column not in taken:
-            by_normalized.setdefault(folded_name(column), []).append(column)
+            by_normalized.setdefault(_bare_name(column), []).append(column)
     open_names = [name for name in names if name not in column_of]
     # `Path` and `path` as parameters would share one column: then neither gets it.
-    rivals = Counter(map(folded_name, open_names))
+    rivals = Counter(map(_bare_name, open_names))
     for name in open_names:
-        alike = by_normalized.get(folded_name(name), [])
-        if len(alike) == 1 and rivals[folded_name(name)] == 1:
+        alike = by_normalized.get(_bare_name(name), [])
+        if len(alike) == 1 and rivals[_bare_name(name)] == 1:
             column_of[name] = alike[0]
     return column_of
+
+
+def _bare_name(name: str) -> str:
+    return re.sub(r"[\s_-]", "", folded_name(name)) or name
 
 
 def arguments_from_row(

@@ -258,6 +258,7 @@ def test_columns_match_by_name_then_by_case_and_the_rest_is_reported():
 def test_columns_match_with_space_around_their_names():
     plan = plan_columns(["city", "days"], [" city ", "days", " days"])
     assert plan == {"city": " city ", "days": "days"}
+    assert plan_columns(["min_length", "a_b", "ab"], ["Min Length", "A-B"]) == {"min_length": "Min Length"}
 
 
 def test_columns_match_however_their_letters_are_composed():
