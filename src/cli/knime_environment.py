@@ -112,4 +112,8 @@ def nodes_environment(distribution: metadata.Distribution | None = None) -> Node
     file = Path(url2pathname(parts.path))
     is_wheel = parts.scheme == "file" and file.is_file()
     content = sha256(file.read_bytes()).hexdigest() if is_wheel else ""
+    if version := source.get("vcs_info"):
+        url = f"{version['vcs']}+{url}@{version['commit_id']}"
+    if inside := source.get("subdirectory"):
+        url = f"{url}#subdirectory={inside}"
     return NodesEnvironment(folder, f"{_PROJECT}[knime] @ {url}", content)
