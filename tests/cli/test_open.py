@@ -11,6 +11,8 @@ import httpx
 import pytest
 
 from knime_mcp.audit.journal import Journal
+from knime_mcp.cli.open import _summary
+from knime_mcp.cli.tried_calls import _text
 from tests.audit.calls import record, write_run
 from tests.support.files import json_lines
 from tests.support.pages import RunPage
@@ -79,6 +81,18 @@ def test_a_run_is_shown_while_it_goes_on(cli, folder):
         assert "complete in itself, but nobody vouches for it" in client.get(link).text
 
 
+def test_a_list_of_runs_has_those_in_several_files_and_leaves_out_what_cannot_be_read(folder, monkeypatch):
+    monkeypatch.setenv("KNIME_MCP_AUDIT_PART", "300")
+    write_run(folder / "long.jsonl", 3)
+    assert (folder / "long.jsonl.2").is_file()
+    shown = _summary(folder / "long.jsonl")
+    assert (shown["outcome"], shown["calls"]) == ("complete", 3)
+    (folder / "odd.jsonl").write_bytes((folder / "long.jsonl").read_bytes())
+    (folder / "odd.jsonl.2").mkdir()
+    assert _summary(folder / "odd.jsonl") is None
+    assert _summary(folder / "gone.jsonl") is None
+
+
 def test_who_has_not_the_address_from_the_command_gets_nothing(cli, folder):
     write_run(folder / "a.jsonl", 1)
     (folder.parent / "secret.jsonl").write_bytes((folder / "a.jsonl").read_bytes())
@@ -138,3 +152,8 @@ def test_a_tool_is_tried_recorded_and_copied(cli, server, folder, tmp_path):
     )
     assert python.stdout == "it's it's\n", python.stderr
     assert cli(*shlex.split(copies["Command"])[1:]).out == "it's it's\n"
+
+
+def test_variables_of_every_form_come_from_the_environment_in_python():
+    assert _text("a ${env:T}") == "'a ' + os.environ['T']"
+    assert _text("${T:-d}") == "os.environ.get('T', 'd')"
