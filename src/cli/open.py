@@ -22,7 +22,7 @@ from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 import typer
 
-from ..audit.journal import SUFFIX, JournalBusy, held
+from ..audit.journal import SUFFIX, JournalBusy, JournalWriteError, held
 from ..audit.journal_lines import JournalError, journal_parts
 from ..audit.verify import verify_file
 from ..client.protocol.messages import as_object
@@ -295,7 +295,7 @@ class _Handler(BaseHTTPRequestHandler):
             text, kind = answer(self._behind_token())
         except _Refused as error:
             status, text, kind = error.status, json.dumps({"error": str(error)}), "application/json"
-        except (MCPError, UsageError, CommandError, JournalError) as error:
+        except (MCPError, UsageError, CommandError, JournalError, JournalWriteError) as error:
             status, text, kind = 422, json.dumps({"error": at_terminal(error)}), "application/json"
         except (ValueError, KeyError, TypeError, OSError, RecursionError) as error:
             why = f"This cannot be answered: {type(error).__name__}"

@@ -35,7 +35,7 @@ class TriedCalls:
         self._connection = ConnectionOptions()
         self._sessions = CommandSessions(self._connection, interrupt)
         self._journal: Path | None = None
-        self._beginning = threading.Lock()
+        self._beginning, self._asking = threading.Lock(), threading.Lock()
         self._ending = ExitStack()
 
     def __enter__(self) -> Self:
@@ -90,9 +90,20 @@ class TriedCalls:
         return {**json.loads(steps.as_json()), "copies": _copies(server, route, name, values)}
 
     def _route(self, server: str) -> ServerRoute:
-        (route,) = self._connection.routes([server.strip()])
-        for config in self._connection.named.values():
-            self._sessions.run.secrets.learn(secrets_of(config))
+        named = self._connection.named
+        with self._asking:
+            before = dict(named)
+            (route,) = self._connection.routes([server.strip()])
+            config, first = named.get(route.url), before.get(route.url)
+            if config is not None and first is not None and config.name != first.name:
+                named[route.url] = first
+                # Its session would be the other's, with that one's secrets.
+                raise CommandError(
+                    f"'{config.name}' has the address of '{first.name}', which was tried before. To try it,"
+                    " end this command and open the folder again."
+                )
+            if config is not None:
+                self._sessions.run.secrets.learn(secrets_of(config))
         return route
 
 

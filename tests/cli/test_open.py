@@ -11,8 +11,9 @@ import httpx
 import pytest
 
 from knime_mcp.audit.journal import Journal
+from knime_mcp.cli.command_errors import CommandError
 from knime_mcp.cli.open import _summary
-from knime_mcp.cli.tried_calls import _text
+from knime_mcp.cli.tried_calls import TriedCalls, _text
 from tests.audit.calls import record, write_run
 from tests.support.files import json_lines
 from tests.support.pages import RunPage
@@ -152,6 +153,16 @@ def test_a_tool_is_tried_recorded_and_copied(cli, server, folder, tmp_path):
     )
     assert python.stdout == "it's it's\n", python.stderr
     assert cli(*shlex.split(copies["Command"])[1:]).out == "it's it's\n"
+
+
+def test_two_names_of_one_address_do_not_share_a_session(folder, tmp_path, monkeypatch):
+    servers = {name: {"url": f"https://host.example/mcp?key={name}"} for name in ("one", "two")}
+    (tmp_path / "servers.json").write_text(json.dumps({"mcpServers": servers}))
+    monkeypatch.setenv("KNIME_MCP_SERVERS", str(tmp_path / "servers.json"))
+    with TriedCalls(folder, lambda: False) as tried:
+        assert tried._route(" one ") == tried._route("one")
+        with pytest.raises(CommandError, match="'two' has the address of 'one'"):
+            tried._route("two")
 
 
 def test_variables_of_every_form_come_from_the_environment_in_python():
