@@ -11,9 +11,12 @@ import httpx
 import pytest
 
 from knime_mcp.audit.journal import Journal
+from knime_mcp.audit.verify import verify_file
 from knime_mcp.cli.command_errors import CommandError
 from knime_mcp.cli.open import _summary
 from knime_mcp.cli.tried_calls import TriedCalls, _text
+from knime_mcp.tools.views import run_page
+from knime_mcp.tools.views.journal_page import news
 from tests.audit.calls import record, write_run
 from tests.support.files import json_lines
 from tests.support.pages import RunPage
@@ -92,6 +95,19 @@ def test_a_list_of_runs_has_those_in_several_files_and_leaves_out_what_cannot_be
     (folder / "odd.jsonl.2").mkdir()
     assert _summary(folder / "odd.jsonl") is None
     assert _summary(folder / "gone.jsonl") is None
+
+
+def test_news_that_have_no_room_are_told_the_next_time(folder, monkeypatch):
+    monkeypatch.setattr(run_page, "_MOST", 5)
+    file = folder / "run.jsonl"
+    with Journal(file, run="r9") as journal:
+        for number in range(12):
+            journal.note("prompt", {"row": str(number), "text": "?"})
+        told, cursor, verified = [], "1-0-0", verify_file(file)
+        for _ in range(4):
+            more = json.loads(news(file, cursor, verified))
+            told, cursor = told + more["steps"], more["cursor"]
+    assert [step.get("row") for step in told] == [None, *map(str, range(12))]
 
 
 def test_who_has_not_the_address_from_the_command_gets_nothing(cli, folder):
