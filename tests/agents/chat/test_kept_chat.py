@@ -201,6 +201,13 @@ def test_a_workflow_cannot_name_any_folder(chat, script, tmp_path):
     assert page.call("start")["problem"] == ""
 
 
+def test_a_journal_that_cannot_be_begun_is_said_in_the_view(chat, script, monkeypatch):
+    monkeypatch.setenv("KNIME_MCP_AUDIT_FSYNC", "often")
+    page = chat(script())
+    assert "KNIME_MCP_AUDIT_FSYNC is 'often'" in page.call("start")["problem"]
+    assert "KNIME_MCP_AUDIT_FSYNC" in page.call("ask", "Well?")
+
+
 @pytest.mark.parametrize("name", ["private.key", "chat.json", "notes.jsonl"])
 def test_a_workflow_cannot_have_any_file_copied(name, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
