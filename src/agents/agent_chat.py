@@ -229,6 +229,7 @@ class MCPAgentChat:
     ) -> Any:
         """The service behind the view; a service that says what is wrong if there can be no chat."""
         from ..audit.journal import SUFFIX
+        from ..audit.journal_lines import JournalError
         from ..runs.server_questions import ServerQuestions
         from .chat.chat_service import ChatService, HandedOn
         from .chat.chat_session import ChatSession
@@ -270,7 +271,7 @@ class MCPAgentChat:
             what = {"kind": "chat", **prompter.described()}
             folder.make()
             sessions.run.open_journal(journal, about="mcp_agent_chat", what=what)
-        except MCPError as error:
+        except (MCPError, JournalError, OSError) as error:
             return replace(service, problem=str(error))
         session = ChatSession(
             prompter, before.entries, keep=folder.writer(before, journal.name), remark=remark

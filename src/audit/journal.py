@@ -65,6 +65,7 @@ _TIME_STAMPS: Final = "KNIME_MCP_AUDIT_TSA"
 _LARGE: Final = 1 << 24  # bytes
 _CALLS_PER_CHECKPOINT: Final = 1_000  # a signature takes 0.1 ms
 _log = logging.getLogger(__name__)
+_LOOK_SECONDS: Final = 0.5  # somebody may just look whether the run goes on, as `knime-mcp open` does
 _LOCK_SECONDS: Final = 10.0  # single calls of many processes may be kept in one file
 
 
@@ -171,8 +172,8 @@ class Journal:
         self._file, self._part, self._size = self._first, 1, 0
         self._finished: list[_Written] = []
         try:
-            # Who resumes does not wait: another run that holds the file has begun to go on with it.
-            _lock(self._first, path, seconds=0.0 if after is not None else _LOCK_SECONDS)
+            # Who resumes hardly waits: another run that holds the file has begun to go on with it.
+            _lock(self._first, path, seconds=_LOCK_SECONDS if after is None else _LOOK_SECONDS)
             end = end_of(path) if append else JournalEnd()
             if after not in {None, end.chain}:
                 raise JournalError(
@@ -477,10 +478,10 @@ def who() -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def held(path: Path) -> Generator[None]:
+def held(path: Path, *, seconds: float = _LOOK_SECONDS) -> Generator[None]:
     """Keeps others from writing a journal, and from going on with its run; `JournalBusy` if they do."""
     with path.open("rb") as file:
-        _lock(file, path, seconds=0.0)
+        _lock(file, path, seconds=seconds)
         yield
 
 

@@ -9,7 +9,6 @@ is that of the libraries ``cryptography`` and ``rfc3161-client``, in the extra `
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import json
 import re
@@ -70,7 +69,7 @@ class PublicKey:
         number, _, data = rest.partition("+")
         try:
             raw = base64.b64decode(data, validate=True)
-        except binascii.Error:
+        except ValueError:  # also of letters that are not ASCII
             raw = b""
         key = cls(name, raw[1:])
         if not name or raw[:1] != _ED25519 or len(raw) != 33 or key.id.hex() != number:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ..client.protocol.messages import as_list, as_object
-from ..tools.node_settings.named_servers import REFERENCE
+from ..tools.node_settings.named_servers import REFERENCE, headers_of
 
 if TYPE_CHECKING:
     import re
@@ -50,7 +50,7 @@ class ExportedServers:
             self.remarks.append(f"'{name}' takes a credential by its name, which only knime-mcp looks up.")
         if not url:
             return self._command(name, entry)
-        headers = self._texts(entry.get("headers"))
+        headers = self._texts(headers_of(entry))
         if self._program == "claude":
             # Claude Desktop's file has commands only: https://www.npmjs.com/package/mcp-remote
             words = [word for header, value in headers.items() for word in ("--header", f"{header}: {value}")]
@@ -78,7 +78,8 @@ class ExportedServers:
         return REFERENCE.sub(self._reference, str(value))
 
     def _reference(self, match: re.Match[str]) -> str:
-        name = match[1].removeprefix("env:").partition(":-")[0]
+        plain = match[1].removeprefix("env:")
+        name = plain.partition(":-")[0]
         self._variables[name] = None
         match self._program:
             case "vscode":
@@ -86,4 +87,4 @@ class ExportedServers:
             case "cursor":
                 return f"${{env:{name}}}"
             case "claude" | "claude-code":
-                return match[0]
+                return f"${{{plain}}}"

@@ -35,11 +35,13 @@ class NodesEnvironment:
         folder: Where it is.
         requirement: What is installed into it, as pip and uv read it.
         content: A digest of the wheel that it is from; "" if it is from no file.
+        may_differ: Whether it is from a folder, whose content may have changed since it was made.
     """
 
     folder: Path
     requirement: str
     content: str = ""
+    may_differ: bool = False
 
     @property
     def python(self) -> Path:
@@ -56,7 +58,12 @@ class NodesEnvironment:
             stamp = json.loads((self.folder / _STAMP).read_text("utf-8"))
         except (OSError, ValueError):
             return False
-        return stamp == self._stamp and self.python.is_file()
+        return stamp == self._stamp and self.python.is_file() and not self.may_differ
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether `make` has made it, so that it may be removed."""
+        return (self.folder / _STAMP).is_file()
 
     @property
     def commands(self) -> list[list[str]]:
@@ -77,8 +84,8 @@ class NodesEnvironment:
         (self.folder / _STAMP).write_text(json.dumps(self._stamp), "utf-8")
 
     def remove(self) -> None:
-        """Takes it away, if it is one that `make` has made."""
-        if not (self.folder / _STAMP).is_file():
+        """Takes it away, if it is ours."""
+        if not self.is_ours:
             return
         try:
             shutil.rmtree(self.folder)
@@ -112,4 +119,8 @@ def nodes_environment(distribution: metadata.Distribution | None = None) -> Node
     file = Path(url2pathname(parts.path))
     is_wheel = parts.scheme == "file" and file.is_file()
     content = sha256(file.read_bytes()).hexdigest() if is_wheel else ""
-    return NodesEnvironment(folder, f"{_PROJECT}[knime] @ {url}", content)
+    if version := source.get("vcs_info"):
+        url = f"{version['vcs']}+{url}@{version['commit_id']}"
+    if inside := source.get("subdirectory"):
+        url = f"{url}#subdirectory={inside}"
+    return NodesEnvironment(folder, f"{_PROJECT}[knime] @ {url}", content, may_differ="dir_info" in source)

@@ -150,7 +150,7 @@ def _remove(place: Installation, own: NodesEnvironment | None, *, yes: bool, dry
     changes = without_extension(place, _own_config(), EXTENSION_ID)
     others = (registered(other, EXTENSION_ID) for other in _found() if other.config != place.config)
     is_used = own is None or any(entry and _python_of(entry) == own.python for entry in others)
-    gone = [] if own is None or is_used or not own.folder.exists() else [f"remove {own.folder}"]
+    gone = [] if own is None or is_used or not own.is_ours else [f"remove {own.folder}"]
     if not changes and not gone:
         say(f"{place.folder} does not load the nodes from a folder: there is nothing to take away.")
     elif _is_wanted(changes, gone, yes=yes, dry_run=dry_run):

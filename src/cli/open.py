@@ -22,7 +22,7 @@ from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 import typer
 
-from ..audit.journal import SUFFIX, JournalBusy, held
+from ..audit.journal import SUFFIX, JournalBusy, JournalWriteError, held
 from ..audit.journal_lines import JournalError, journal_parts
 from ..audit.verify import verify_file
 from ..client.protocol.messages import as_object
@@ -91,7 +91,7 @@ class RunsInFolder:
         self._tried = tried
         self._shown: dict[str, ShownRun] = {}
         self.asked: dict[str, Callable[[dict[str, Any]], Any]] = {
-            "runs": lambda _: [_summary(file) for file in self._journals().values()],
+            "runs": lambda _: list(filter(None, map(_summary, self._journals().values()))),
             "tools": lambda asked: tried.tools(str(asked["server"])),
             "call": tried.call,
         }
@@ -163,7 +163,7 @@ class ShownRun:
 
     def __init__(self, file: Path, folder: Path) -> None:
         self._file = file
-        self._size = _size(file)
+        self._size, self._goes_on = _size(file), _is_written(file)
         self.verification: Verification = verify_file(file)
         # The pages of a large journal are large, so that those that were made are kept in files.
         self._folder = Path(tempfile.mkdtemp(dir=folder))
@@ -171,13 +171,13 @@ class ShownRun:
         self._making = threading.Lock()
 
     def _made(self) -> Iterator[tuple[Path, str]]:
-        first = self._folder / self.FIRST
-        goes_on = _is_written(self._file)
+        first, goes_on = self._folder / self.FIRST, self._goes_on
         return journal_pages(self._file, first, self.verification, is_served=True, goes_on=goes_on)
 
     @property
     def is_old(self) -> bool:
-        return _size(self._file) != self._size
+        # A run that was killed has written nothing more.
+        return _size(self._file) != self._size or (self._goes_on and not _is_written(self._file))
 
     def page(self, name: str) -> str | None:
         if not re.fullmatch(r"run(-[0-9]+)?\.html", name):
@@ -198,19 +198,24 @@ def _size(file: Path) -> int:
 
 def _is_written(file: Path) -> bool:
     try:
-        with held(file):
+        with held(file, seconds=0.0):
             return False
     except (JournalBusy, OSError):
         return True
 
 
-def _summary(file: Path) -> dict[str, Any]:
-    """What a list of runs says of a journal, from its beginning and its end."""
-    with file.open("rb") as stream:
-        start = _read(stream.readline(_BEGINNING))
-        size = stream.seek(0, 2)
-        stream.seek(max(0, size - _END))
-        lines = stream.read().splitlines()
+def _summary(file: Path) -> dict[str, Any] | None:
+    """What a list of runs says of a journal, from its beginning and its end; None if it cannot be read."""
+    try:
+        *_, last = journal_parts(file).values()
+        with file.open("rb") as stream:
+            start = _read(stream.readline(_BEGINNING))
+        with last.open("rb") as stream:
+            size = stream.seek(0, 2)
+            stream.seek(max(0, size - _END))
+            lines = stream.read().splitlines()
+    except (OSError, JournalError):  # one that has gone meanwhile hides no others
+        return None
     end = next((entry for line in reversed(lines) if (entry := _read(line)).get("kind") == "end"), None)
     is_last = end is not None and _read(lines[-1]).get("kind") in ("end", "checkpoint")
     what = as_object(start.get("what"))
@@ -290,7 +295,7 @@ class _Handler(BaseHTTPRequestHandler):
             text, kind = answer(self._behind_token())
         except _Refused as error:
             status, text, kind = error.status, json.dumps({"error": str(error)}), "application/json"
-        except (MCPError, UsageError, CommandError, JournalError) as error:
+        except (MCPError, UsageError, CommandError, JournalError, JournalWriteError) as error:
             status, text, kind = 422, json.dumps({"error": at_terminal(error)}), "application/json"
         except (ValueError, KeyError, TypeError, OSError, RecursionError) as error:
             why = f"This cannot be answered: {type(error).__name__}"

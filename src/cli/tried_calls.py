@@ -35,7 +35,7 @@ class TriedCalls:
         self._connection = ConnectionOptions()
         self._sessions = CommandSessions(self._connection, interrupt)
         self._journal: Path | None = None
-        self._beginning = threading.Lock()
+        self._beginning, self._asking = threading.Lock(), threading.Lock()
         self._ending = ExitStack()
 
     def __enter__(self) -> Self:
@@ -72,7 +72,7 @@ class TriedCalls:
 
         The arguments are as on a command line: ``KEY=VALUE``, or ``KEY:=JSON``.
         """
-        server, name = str(asked["server"]), str(asked["tool"])
+        server, name = str(asked["server"]).strip(), str(asked["tool"])
         route = self._route(server)
         tool = self._sessions.find_tool(route, name)
         values = with_pairs({}, split_pairs(map(str, asked["arguments"])), tool.parameter_schema)
@@ -90,9 +90,20 @@ class TriedCalls:
         return {**json.loads(steps.as_json()), "copies": _copies(server, route, name, values)}
 
     def _route(self, server: str) -> ServerRoute:
-        (route,) = self._connection.routes([server.strip()])
-        for config in self._connection.named.values():
-            self._sessions.run.secrets.learn(secrets_of(config))
+        named = self._connection.named
+        with self._asking:
+            before = dict(named)
+            (route,) = self._connection.routes([server.strip()])
+            config, first = named.get(route.url), before.get(route.url)
+            if config is not None and first is not None and config.name != first.name:
+                named[route.url] = first
+                # Its session would be the other's, with that one's secrets.
+                raise CommandError(
+                    f"'{config.name}' has the address of '{first.name}', which was tried before. To try it,"
+                    " end this command and open the folder again."
+                )
+            if config is not None:
+                self._sessions.run.secrets.learn(secrets_of(config))
         return route
 
 
@@ -125,7 +136,7 @@ def _python(server: str, route: ServerRoute, tool: str, arguments: dict[str, Any
     elif entry:
         headers = f", headers={_dict(entry['headers'])}" if entry.get("headers") else ""
         given = f"{_text(str(entry.get('url', route.url)).partition('#')[0])}{headers}"
-    if "os.environ[" in given:
+    if "os.environ" in given:
         imports.insert(0, "import os\n")
     if route.credential:
         imports.append(f"\n# The credential {route.credential} goes with it: see auth of MCPClient.")
@@ -147,5 +158,10 @@ def _text(value: Any) -> str:
     """A text of a ``mcp.json`` as Python: its ``${VARIABLE}`` come from the environment."""
     # The expression has a group, so that every second part is the name of a variable.
     parts = enumerate(REFERENCE.split(str(value)))
-    shown = [f"os.environ[{part!r}]" if place % 2 else repr(part) for place, part in parts if part]
+    shown = [_variable(part) if place % 2 else repr(part) for place, part in parts if part]
     return " + ".join(shown) or "''"
+
+
+def _variable(reference: str) -> str:
+    name, has_default, default = reference.removeprefix("env:").partition(":-")
+    return f"os.environ.get({name!r}, {default!r})" if has_default else f"os.environ[{name!r}]"

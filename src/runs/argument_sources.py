@@ -172,7 +172,8 @@ class PlannedCalls:
         column_of = plan_columns(parameters, candidates)
         self._matched.update(column_of.values())
         entered = arguments_from_pairs(self.pairs, parameters, files=True)
-        empty = {name.strip() for name, text in self.pairs if not text}
+        said = {name.strip(): text for name, text in self.pairs}  # of equal names the last counts
+        empty = {name for name, text in said.items() if not text}
         fixed = {**self.values, **_without_empty(entered, empty, parameters)}
         nulls = {name: column for name, column in column_of.items() if parameters[name].wants_null}
         known = self._known[id(tool)] = _KnownTool(tool, parameters, column_of, fixed, nulls)

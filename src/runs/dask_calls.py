@@ -17,6 +17,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field, replace
 from multiprocessing.util import Finalize
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, TypeAlias
@@ -52,6 +53,8 @@ _WORKERLESS_SECONDS: Final = 20.0
 """Time in which a cluster that lost its workers may get new ones: a nanny starts one in about three."""
 _FETCH_SECONDS: Final = 100.0
 """For the transfer of a result, also a large one; no worker may be left who has it."""
+_LAST_SECONDS: Final = 2.0
+"""For the same when the run is stopped: the call was made, and its result is worth a moment."""
 _CLOSE_EARLY: Final = 10  # before multiprocessing's own helpers end
 _SEE_SERVER: Final = "Look at the server what it did"
 
@@ -168,13 +171,30 @@ class DaskCalls:
                 task.cancel()  # a worker that comes back must not make it
                 raise WorkerLost("The workers of this call are gone")
         try:
-            # In one piece: a wait for a result that runs out begins its transfer anew.
-            return task.result(timeout=_FETCH_SECONDS)
+            return self._result(task, is_canceled)
         except MCPError:
             raise
         except (Exception, asyncio.CancelledError) as error:  # Dask has two errors of canceled tasks
             task.cancel()
             raise WorkerLost(f"The worker of this call was lost ({_named(error)})") from None
+
+    def _result(self, task: Task, is_canceled: Callable[[], bool]) -> CallOutcome:
+        """The result of a task that has ended, which may be lost with its worker all the same."""
+        fetched: Future[CallOutcome] = Future()
+
+        def fetch() -> None:
+            try:
+                # In one piece: a wait for a result that runs out begins its transfer anew.
+                fetched.set_result(task.result(timeout=_FETCH_SECONDS))
+            except BaseException as error:  # told to the one who waits
+                fetched.set_exception(error)
+
+        threading.Thread(target=fetch, name="dask-result", daemon=True).start()
+        while not wait([fetched], POLL_SECONDS).done:
+            if is_canceled() and not wait([fetched], _LAST_SECONDS).done:
+                task.cancel()
+                raise StoppedWithin
+        return fetched.result()
 
     def _may_end(self) -> bool:
         """Whether there are workers. One look at the scheduler is for all calls that wait."""

@@ -91,7 +91,9 @@ def test_a_note_is_what_others_read_as_well(keys, tmp_path):
     assert Checkpoint.parse(note).lines == 13
 
 
-@pytest.mark.parametrize("text", ["", "x", "a+b+c", "auditor+00000000+AQ==", "a+" + "0" * 8 + "+" + "A" * 44])
+@pytest.mark.parametrize(
+    "text", ["", "x", "a+b+c", "auditor+00000000+AQ==", "a+" + "0" * 8 + "+" + "A" * 44, "a+0+ä"]
+)
 def test_what_is_no_key_is_said(text):
     with pytest.raises(SignatureError, match="is not a public key"):
         PublicKey.parse(text)

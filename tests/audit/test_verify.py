@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from knime_mcp.audit.journal import Journal, SentCall
+from knime_mcp.audit.journal import Journal, SentCall, held
 from knime_mcp.audit.journal_lines import JournalError
 from knime_mcp.audit.journal_reading import read_journal
 from knime_mcp.audit.record import CallRecord, CallStatus, chained, line_chain
@@ -303,6 +303,20 @@ def test_two_runs_cannot_go_on_from_the_same_one(tmp_path):
     with pytest.raises(JournalError, match="was written by another run meanwhile; resume again"):
         Journal(path, run="r4", append=True, follows=read.head, after=read.chain)
     assert verify_file(path).consistent
+
+
+def test_who_only_looks_whether_a_run_goes_on_keeps_nobody_from_resuming_it(tmp_path):
+    path = tmp_path / "r.jsonl"
+    write_run(path, 3)
+    for resumed in (
+        lambda: held(path),
+        lambda: Journal(path, run="r2", append=True, after=read_journal(path).chain),
+    ):
+        with ExitStack() as look:
+            look.enter_context(held(path))
+            threading.Timer(0.1, look.close).start()
+            with resumed():
+                pass
 
 
 def test_the_lock_ends_with_its_process(tmp_path):

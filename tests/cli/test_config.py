@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from knime_mcp.cli.exported_servers import ExportedServers
 from knime_mcp.cli.named_servers import without_secrets
 from knime_mcp.tools.node_settings.named_servers import read_entries
 from tests.cli.conftest import ROOT, SECRET
@@ -313,6 +314,16 @@ def test_claude_desktop_gets_commands_only(named):
         "files": {"command": "npx", "args": ["files"], "env": {"KEY": "${KEY}"}},
     }
     assert "Claude Desktop fills in no variables: write them out there: WEB, KEY" in done.err
+
+
+def test_headers_and_references_of_any_form_are_exported():
+    entries = {
+        "web": {"url": "https://host.example/mcp", "requestInit": {"headers": {"X-Key": "${env:KEY}"}}},
+        "own": {"url": "https://host.example/own", "headers": {"X-Key": "${KEY:-none}"}},
+    }
+    servers = ExportedServers("claude-code", entries).content()["mcpServers"]
+    headers = {name: server["headers"]["X-Key"] for name, server in servers.items()}
+    assert headers == {"web": "${KEY}", "own": "${KEY:-none}"}
 
 
 def test_the_model_stands_beside_the_servers_and_names_its_key_only(named, server):

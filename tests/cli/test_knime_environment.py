@@ -43,6 +43,11 @@ def test_it_has_what_this_command_was_installed_from(own, tmp_path):
     assert nodes_environment(Installed({"url": wheel.as_uri(), "archive_info": {}})) != found
     folder = nodes_environment(Installed({"url": tmp_path.as_uri(), "dir_info": {}}))
     assert folder.requirement == f"knime-mcp[knime] @ {tmp_path.as_uri()}"
+    assert folder.may_differ
+    assert not found.may_differ
+    commit = {"vcs_info": {"vcs": "git", "commit_id": "1f"}, "subdirectory": "x"}
+    clone = nodes_environment(Installed({"url": "https://host.example/a.git", **commit}))
+    assert clone.requirement == "knime-mcp[knime] @ git+https://host.example/a.git@1f#subdirectory=x"
     assert nodes_environment(Installed()).requirement == f"knime-mcp[knime]=={VERSION}"
     assert nodes_environment(Installed({"url": tmp_path.as_uri(), "dir_info": {"editable": True}})) is None
 
@@ -73,5 +78,6 @@ def test_it_is_made_once_and_taken_away(own, monkeypatch):
     made.make()
     assert made.is_made
     assert not NodesEnvironment(own, "x", "2").is_made
+    assert not NodesEnvironment(own, "x", "1", may_differ=True).is_made
     made.remove()
     assert not own.exists()

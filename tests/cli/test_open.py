@@ -11,6 +11,12 @@ import httpx
 import pytest
 
 from knime_mcp.audit.journal import Journal
+from knime_mcp.audit.verify import verify_file
+from knime_mcp.cli.command_errors import CommandError
+from knime_mcp.cli.open import _summary
+from knime_mcp.cli.tried_calls import TriedCalls, _text
+from knime_mcp.tools.views import run_page
+from knime_mcp.tools.views.journal_page import news
 from tests.audit.calls import record, write_run
 from tests.support.files import json_lines
 from tests.support.pages import RunPage
@@ -79,6 +85,31 @@ def test_a_run_is_shown_while_it_goes_on(cli, folder):
         assert "complete in itself, but nobody vouches for it" in client.get(link).text
 
 
+def test_a_list_of_runs_has_those_in_several_files_and_leaves_out_what_cannot_be_read(folder, monkeypatch):
+    monkeypatch.setenv("KNIME_MCP_AUDIT_PART", "300")
+    write_run(folder / "long.jsonl", 3)
+    assert (folder / "long.jsonl.2").is_file()
+    shown = _summary(folder / "long.jsonl")
+    assert (shown["outcome"], shown["calls"]) == ("complete", 3)
+    (folder / "odd.jsonl").write_bytes((folder / "long.jsonl").read_bytes())
+    (folder / "odd.jsonl.2").mkdir()
+    assert _summary(folder / "odd.jsonl") is None
+    assert _summary(folder / "gone.jsonl") is None
+
+
+def test_news_that_have_no_room_are_told_the_next_time(folder, monkeypatch):
+    monkeypatch.setattr(run_page, "_MOST", 5)
+    file = folder / "run.jsonl"
+    with Journal(file, run="r9") as journal:
+        for number in range(12):
+            journal.note("prompt", {"row": str(number), "text": "?"})
+        told, cursor, verified = [], "1-0-0", verify_file(file)
+        for _ in range(4):
+            more = json.loads(news(file, cursor, verified))
+            told, cursor = told + more["steps"], more["cursor"]
+    assert [step.get("row") for step in told] == [None, *map(str, range(12))]
+
+
 def test_who_has_not_the_address_from_the_command_gets_nothing(cli, folder):
     write_run(folder / "a.jsonl", 1)
     (folder.parent / "secret.jsonl").write_bytes((folder / "a.jsonl").read_bytes())
@@ -138,3 +169,18 @@ def test_a_tool_is_tried_recorded_and_copied(cli, server, folder, tmp_path):
     )
     assert python.stdout == "it's it's\n", python.stderr
     assert cli(*shlex.split(copies["Command"])[1:]).out == "it's it's\n"
+
+
+def test_two_names_of_one_address_do_not_share_a_session(folder, tmp_path, monkeypatch):
+    servers = {name: {"url": f"https://host.example/mcp?key={name}"} for name in ("one", "two")}
+    (tmp_path / "servers.json").write_text(json.dumps({"mcpServers": servers}))
+    monkeypatch.setenv("KNIME_MCP_SERVERS", str(tmp_path / "servers.json"))
+    with TriedCalls(folder, lambda: False) as tried:
+        assert tried._route(" one ") == tried._route("one")
+        with pytest.raises(CommandError, match="'two' has the address of 'one'"):
+            tried._route("two")
+
+
+def test_variables_of_every_form_come_from_the_environment_in_python():
+    assert _text("a ${env:T}") == "'a ' + os.environ['T']"
+    assert _text("${T:-d}") == "os.environ.get('T', 'd')"

@@ -432,3 +432,10 @@ def test_json_that_is_nested_too_deeply_is_the_fault_of_its_row(value):
         deep = [deep]
     with pytest.raises(ArgumentsInvalid, match="nested too deeply"):
         cell_to_json(deep, ANYTHING, "/x")
+
+
+def test_of_equal_names_the_last_value_counts_also_behind_an_empty_one():
+    schema = {"type": "object", "properties": {"a": {"type": "string"}}}
+    for pairs, wanted in (([("a", ""), ("a", "x")], {"a": "x"}), ([("a", "x"), ("a", "")], {})):
+        (call,) = PlannedCalls(tool=tool(schema), pairs=pairs).calls()
+        assert call.arguments == wanted

@@ -3,6 +3,7 @@
 import os
 import pickle
 import signal
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from distributed import Client
 from knime_mcp.audit.record import CallStatus
 from knime_mcp.audit.verify import verify_file
 from knime_mcp.runs.call_values import PlannedCall
-from knime_mcp.runs.dask_calls import RemoteCall, remote_call
+from knime_mcp.runs.dask_calls import DaskCalls, RemoteCall, StoppedWithin, remote_call
 from knime_mcp.runs.replay_decision import ReplayOptions
 from knime_mcp.runs.replaying import Replayer, read_recording
 from knime_mcp.types.errors import ArgumentsInvalid
@@ -128,6 +129,30 @@ def test_a_killed_worker_is_a_row_and_no_second_call(server, doomed):
     assert "row R1" in record.error
     assert server.said("begun slow") == 1
     assert workers.call(server.call(text="after")).record.result == "noted after"
+
+
+def test_a_run_that_is_stopped_does_not_wait_for_a_result_that_was_lost():
+    class Lost:
+        """A task that has ended, and whose result comes from no worker."""
+
+        asked = threading.Event()
+        canceled = threading.Event()
+
+        def add_done_callback(self, tell):
+            tell(self)
+
+        def result(self, timeout):
+            self.asked.set()
+            assert self.canceled.wait(timeout)
+
+        def cancel(self):
+            self.canceled.set()
+
+    task, began = Lost(), time.monotonic()
+    with pytest.raises(StoppedWithin):
+        DaskCalls(client=None, connect=connect)._answer(task, task.asked.is_set)
+    assert task.canceled.is_set()
+    assert time.monotonic() - began < 30
 
 
 @pytest.mark.long

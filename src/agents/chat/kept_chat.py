@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ...audit.journal import anchor_of
-from ...audit.journal_lines import JournalError, end_of
+from ...audit.journal_lines import JournalError, end_of, journal_parts
 from ...audit.journal_reading import JournalReading
 from ...system import user_folder, whole_file
 from ...types.errors import FileFailed
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 _FILE: Final = "chat.json"
 _NAME: Final = re.compile("[0-9a-f]{64}")
+_JOURNAL: Final = re.compile(r"[0-9]{8}T[0-9]{6}\.[0-9]{6}Z-[0-9a-f]{6}\.jsonl")  # of `new_run_id`
 _LAYOUT: Final = ConversationLayout(form=MessageForm.PLAIN, error_column=ERRORS)
 
 
@@ -151,8 +152,11 @@ class ChatFolder:
         pairs = zip(map(_words, kept.entries), map(_words, entries), strict=False)
         same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
         self.make()
-        _copied(Path(journal), self.path)
-        there = (name,) if (self.path / name).is_file() else ()  # not from another machine
+        # A workflow may come from anybody, and name any file, which would be copied to its data.
+        is_journal = _JOURNAL.fullmatch(name) is not None
+        if is_journal:
+            _copied(Path(journal), self.path)
+        there = (name,) if is_journal and (self.path / name).is_file() else ()  # not from another machine
         joined = replace(kept, entries=[*kept.entries, *entries[same:]], journals=(*kept.journals, *there))
         self.write(joined)
         return joined
@@ -216,7 +220,8 @@ def _secret() -> bytes:
 
 def _copied(journal: Path, folder: Path) -> None:
     if journal.is_file() and journal.parent != folder:
-        shutil.copy2(journal, folder / journal.name)
+        for part in journal_parts(journal).values():
+            shutil.copy2(part, folder / part.name)
 
 
 def _words(entry: ConversationRow) -> tuple[str, str]:

@@ -114,7 +114,7 @@ def named_route(word: str) -> ServerRoute:
     url = _url(entry)
     if url is None:
         return ServerRoute(f"stdio:{word}")
-    headers = _headers(entry)
+    headers = headers_of(entry)
     texts = " ".join((url, *headers.values()))
     if variables := REFERENCE.findall(texts):
         raise SettingInvalid(
@@ -133,7 +133,7 @@ def named_route(word: str) -> ServerRoute:
     )
 
 
-def _headers(entry: Entry) -> dict[str, str]:
+def headers_of(entry: Entry) -> dict[str, str]:
     init = entry.get("requestInit")  # where programs in JavaScript write headers
     inner: Any = cast("Entry", init).get("headers") if isinstance(init, dict) else None
     found: dict[str, str] = {}

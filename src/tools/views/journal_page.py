@@ -67,8 +67,12 @@ def news(file: Path, cursor: str, verification: Verification) -> str:
     steps = Steps()
     last = JournalLine(number, start, b"", part=part)
     reading = _Reading(file, verification, is_served=True, last=last)
+    before = here = cursor
     for step in reading:
-        steps.add(step)
+        if reading.cursor != here:
+            before, here = here, reading.cursor
+        if not steps.add(step):  # the rest is news for the next time
+            return f'{{"cursor":"{before}",{steps.as_json()[1:]}'
     return f'{{"cursor":"{reading.cursor}",{steps.as_json()[1:]}'
 
 

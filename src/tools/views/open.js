@@ -51,18 +51,19 @@ ask.addEventListener("submit", async (event) => {
   event.preventDefault();
   toolsShown.replaceChildren("Asking …");
   tried.replaceChildren();
+  const of = server.value; // what stands in the field later is another server
   try {
-    const found = await asked("tools", { server: server.value });
-    toolsShown.replaceChildren(...(found.length ? found.map(tool) : ["The server has no tools."]));
+    const found = await asked("tools", { server: of });
+    toolsShown.replaceChildren(...(found.length ? found.map((each) => tool(of, each)) : ["The server has no tools."]));
   } catch (error) {
     toolsShown.replaceChildren(bad(error));
   }
 });
 
-function tool(each) {
+function tool(of, each) {
   const summary = element("summary", {}, element("b", {}, each.name), " ", element("span", { class: "soft" }, each.signature));
   const made = element("details", {}, summary, element("p", { class: "text" }, each.description));
-  made.addEventListener("toggle", () => made.children.length > 2 || made.append(form(each)), { once: true });
+  made.addEventListener("toggle", () => made.children.length > 2 || made.append(form(of, each)), { once: true });
   return made;
 }
 
@@ -76,7 +77,7 @@ function field(name, declared, isRequired) {
   const isPlain = ["string", "number", "integer", "boolean"].includes(type) || choices?.every((each) => typeof each === "string");
   let control;
   if (choices) {
-    const texts = choices.map((each) => (typeof each === "string" ? each : JSON.stringify(each)));
+    const texts = choices.map((each) => (isPlain && typeof each === "string" ? each : JSON.stringify(each)));
     control = element("select", {}, element("option", { value: "" }, ""), ...texts.map((text) => element("option", {}, text)));
   } else if (type === "number" || type === "integer") control = element("input", { inputmode: "decimal" });
   else control = element("textarea", { rows: isPlain ? 1 : 3, placeholder: isPlain ? "" : "JSON" });
@@ -90,7 +91,7 @@ function field(name, declared, isRequired) {
   return [made, pair];
 }
 
-function form(each) {
+function form(of, each) {
   const schema = JSON.parse(each.schema);
   const fields = Object.entries(schema.properties ?? {}).map(([name, inner]) =>
     field(name, inner && typeof inner === "object" ? inner : {}, (schema.required ?? []).includes(name)));
@@ -101,7 +102,7 @@ function form(each) {
     send.disabled = true;
     came.replaceChildren("Calling …");
     try {
-      const body = { server: server.value, tool: each.name, arguments: fields.flatMap(([, pair]) => pair()) };
+      const body = { server: of, tool: each.name, arguments: fields.flatMap(([, pair]) => pair()) };
       const found = await asked("call", body);
       Object.assign(tools, found.tools);
       came.replaceChildren(...outcome(found.steps[0]), ...copies(found.copies));

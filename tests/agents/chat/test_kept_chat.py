@@ -2,7 +2,10 @@
 
 import pytest
 
+from knime_mcp.agents.chat.kept_chat import ChatFolder, KeptChat
+from knime_mcp.audit.journal import new_run_id
 from knime_mcp.audit.verify import verify_file
+from tests.audit.calls import write_run
 from tests.support.chat_server import call, calls, says
 from tests.support.scripted_server import ScriptedServer, discover, modern, rpc
 from tests.support.waiting import until
@@ -196,3 +199,36 @@ def test_a_workflow_cannot_name_any_folder(chat, script, tmp_path):
     page = chat(script(), chat="../../../..")
     assert page.call("start")["finds_earlier"] is False
     assert page.call("start")["problem"] == ""
+
+
+def test_a_journal_that_cannot_be_begun_is_said_in_the_view(chat, script, monkeypatch):
+    monkeypatch.setenv("KNIME_MCP_AUDIT_FSYNC", "often")
+    page = chat(script())
+    assert "KNIME_MCP_AUDIT_FSYNC is 'often'" in page.call("start")["problem"]
+    assert "KNIME_MCP_AUDIT_FSYNC" in page.call("ask", "Well?")
+
+
+@pytest.mark.parametrize("name", ["private.key", "chat.json", "notes.jsonl"])
+def test_a_workflow_cannot_have_any_file_copied(name, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / name).write_text("secret")
+    folder = ChatFolder("0" * 64)
+    kept = folder.joined(KeptChat(), [], str(tmp_path / "mine" / name))
+    (tmp_path / "workflow").mkdir()
+    folder.give_journals(kept, tmp_path / "workflow")
+    assert kept.journals == ()
+    assert list((tmp_path / "workflow").iterdir()) == []
+
+
+def test_all_files_of_a_journal_are_given_with_the_workflow(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv("KNIME_MCP_AUDIT_PART", "300")
+    journal = tmp_path / f"{new_run_id()}.jsonl"
+    write_run(journal, 3)
+    folder = ChatFolder("0" * 64)
+    (tmp_path / "workflow").mkdir()
+    folder.give_journals(folder.joined(KeptChat(), [], str(journal)), tmp_path / "workflow")
+    there = {file.name for file in (tmp_path / "workflow").iterdir()}
+    assert there == {file.name for file in tmp_path.glob("*.jsonl*")}
+    assert len(there) > 1
