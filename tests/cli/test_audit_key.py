@@ -64,7 +64,8 @@ def test_whose_key_wrote_a_journal_is_said_in_words(audit, tmp_path, monkeypatch
     assert "written by Ada's key" in audit("trust", "@ada.txt", "--as", "Ada").out
     assert first_line("ada.jsonl", 0) == "written by Ada's key, unchanged"
     assert first_line("both.jsonl", 4) == nobody
-    assert "was" not in audit("trust", public["bob"], "--as", "Bob").err
+    assert "Ada has another key" in audit("trust", public["bob"], "--as", "Ada").err
+    assert "Until now it was Ada's" in audit("trust", public["bob"], "--as", "Bob").err
     assert {"Ada", "Bob"} < set(audit("trust").out.split())
     assert first_line("both.jsonl", 0) == "written by Ada's and Bob's keys, unchanged"
     assert first_line("both.jsonl", 4, "--key", public["ada"]) == nobody
