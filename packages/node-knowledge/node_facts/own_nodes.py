@@ -303,4 +303,7 @@ def _without_marks(text: str) -> str:
 
 
 if __name__ == "__main__":
-    OWN_NODES.write_text(as_facts(described()), encoding="utf-8")
+    facts = as_facts(described())
+    if not facts:
+        raise SystemExit(f"There are no nodes to describe: {OWN_NODES} stays as it is")
+    OWN_NODES.write_text(facts, encoding="utf-8")
