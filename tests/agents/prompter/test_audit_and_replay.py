@@ -155,7 +155,7 @@ def test_agent_audit_replay_export_run(
             tool_handler=runs_the_segment,
             workflow_dir=tmp_path / "replay",
         )
-        assert rows_of(result, 1)[-1]["Verdict"] == "unchanged"
+        assert rows_of(result, 1)[-1]["Verdict"] == "unchanged since you noted its head"
         return {row["Tool name"]: row for row in rows_of(result)}
 
     made.write_text("kept", encoding="utf-8")
