@@ -16,7 +16,7 @@ WHOLE = hypothesis.settings(
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
     derandomize="CI" in os.environ,
 )
-hypothesis.settings.register_profile("whole", WHOLE, max_examples=60)
+hypothesis.settings.register_profile("whole", WHOLE, max_examples=40)
 hypothesis.settings.register_profile("sample", WHOLE, max_examples=20)
 
 # Whoever runs the tests may sign journals of their own.
