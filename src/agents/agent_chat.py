@@ -202,7 +202,7 @@ class MCPAgentChat:
 
         outputs = data_outputs(ctx)
         journals = data_area(ctx) / JOURNALS
-        folder = ChatFolder.of_node(journals, place_in_workflow(ctx))
+        folder = ChatFolder.of_node(data_area(ctx).parent, place_in_workflow(ctx))
         self.chat = folder.name
         said = getattr(ctx, "_get_view_data", lambda: None)()
         shown = HandedOn(conversation=None, calls=()) if said is None else HandedOn.read(said)

@@ -75,10 +75,11 @@ class NodesEnvironment:
         return [make, [str(self.python), "-m", "pip", "install", self.requirement]]
 
     def make(self) -> None:
-        """Makes it anew; CommandError with the last that was said if a command fails."""
+        """Makes it anew; CommandError with the last that was said if a command fails, and nothing is left."""
         for command in self.commands:
             done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - as shown
             if done.returncode:
+                shutil.rmtree(self.folder, ignore_errors=True)
                 said = "\n".join(f"{done.stdout}\n{done.stderr}".strip().splitlines()[-_LAST_LINES:])
                 raise CommandError(f"The environment was not made. {' '.join(command)} said:\n{said}")
         (self.folder / _STAMP).write_text(json.dumps(self._stamp), "utf-8")
