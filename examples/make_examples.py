@@ -12,29 +12,26 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from knime_mcp.knwf import (
-    VARIABLE_PORT,
-    Annotation,
-    CanvasPosition,
+from examples.knime_nodes import (
     Column,
-    Concatenation,
-    Configuration,
-    Connection,
-    Criterion,
-    NativeNode,
-    PathConversion,
-    RowFilter,
-    ToolColumn,
-    VariableControl,
-    Workflow,
-    boundary_node,
     column_renamer_node,
     concatenate_node,
-    configuration_node,
+    message_output_node,
     row_filter_node,
     string_to_path_node,
     table_creator,
     workflow_to_tool_node,
+)
+from knime_mcp.knwf import (
+    VARIABLE_PORT,
+    Annotation,
+    CanvasPosition,
+    Configuration,
+    Connection,
+    NativeNode,
+    VariableControl,
+    Workflow,
+    configuration_node,
     write_workflow,
 )
 from tests.support.host import get_host
@@ -183,10 +180,7 @@ def report(host: Host) -> Workflow:
         annotation="Which files?",
     )
     check = caller(4, "check_columns", 2, "Check their columns")
-    criteria = tuple(Criterion(name, "GT", 0, "long") for name in ("missing", "outliers"))
-    odd = row_filter_node(
-        5, RowFilter(criteria, any=True), position=_place(3), annotation="Keep what needs a look"
-    )
+    odd = row_filter_node(5, ["missing", "outliers"], position=_place(3), annotation="Keep what needs a look")
     chart = caller(6, "plot_column", 4, "Draw each of them")
     renamed = column_renamer_node(
         7, {"Image": "picture"}, position=_place(5), annotation="The chart is an argument"
@@ -242,10 +236,8 @@ def word_count_tool(host: Host) -> Workflow:
     column = table_creator(
         4, [Column("Result", "string", ())], position=_place(2, 1), annotation="The column to keep"
     )
-    only = concatenate_node(
-        5, Concatenation(intersection=True), position=_place(3), annotation="Keep the text only"
-    )
-    message = boundary_node(6, "message", position=_place(4), annotation="What the model reads")
+    only = concatenate_node(5, position=_place(3), annotation="Keep the text only")
+    message = message_output_node(6, position=_place(4), annotation="What the model reads")
     text = (
         "A tool for agents\n\n"
         "The Configuration nodes are the tool's parameters, the first cell at Tool Message Output is what the"
@@ -290,15 +282,9 @@ def agent(host: Host) -> Workflow:
         position=place(-1, 2),
         annotation="Workflows that are tools",
     )
-    paths = string_to_path_node(
-        6, PathConversion("Workflow"), position=place(0, 2), annotation="Where they are"
-    )
-    made = workflow_to_tool_node(
-        7, ToolColumn("Path"), position=place(1, 2), annotation="Tools that are workflows"
-    )
-    both = concatenate_node(
-        8, Concatenation(intersection=True), position=place(2, 1.5), annotation="All tools in one column"
-    )
+    paths = string_to_path_node(6, "Workflow", position=place(0, 2), annotation="Where they are")
+    made = workflow_to_tool_node(7, "Path", position=place(1, 2), annotation="Tools that are workflows")
+    both = concatenate_node(8, position=place(2, 1.5), annotation="All tools in one column")
     connector = new_node(
         host,
         9,

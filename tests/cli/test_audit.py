@@ -9,7 +9,8 @@ import subprocess
 
 import pytest
 
-from knime_mcp.knwf import Column, Connection, Workflow, table_creator, write_workflow
+from examples.knime_nodes import Column, table_creator
+from knime_mcp.knwf import Connection, Workflow, write_workflow
 from tests.audit.calls import write_run
 from tests.support.chat_server import ChatServer, call, calls
 from tests.support.files import ended_lines, json_lines

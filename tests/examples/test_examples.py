@@ -8,19 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from knime_mcp.knwf import (
-    Concatenation,
-    Connection,
-    NativeNode,
-    NodeState,
-    Workflow,
-    check,
-    concatenate_node,
-    read_workflow,
-    table_creator,
-)
+from examples.knime_nodes import concatenate_node, table_creator
+from knime_mcp.knwf import Connection, NativeNode, NodeState, Workflow, check
 from tests.examples.running import EXAMPLES, command, run, without_nulls
 from tests.support import real_knime as rig
+from tests.support.archives import read_workflow
 from tests.support.chat_server import ChatServer, call, calls, says
 from tests.support.host import get_host
 from tests.support.linear_run import LinearRun, tools_of
@@ -177,7 +169,7 @@ def test_both_kinds_of_tools_in_one_column(host, demo, tmp_path):
     nodes = (
         new_node(host, 1, "mcp_tool_provider", {"server_url": demo}),
         table_creator(2, []),
-        concatenate_node(3, Concatenation(intersection=True)),
+        concatenate_node(3),
         call(4, "word-count-tool", server_url=demo, path="orders.csv"),
         call(5, "count_words", path="orders.csv"),
     )

@@ -227,7 +227,7 @@ def test_columns_alike_stay_apart(call, rows_of):
 
 
 def test_names_with_markup_reach_an_audit_workflow(call, tmp_path):
-    from knime_mcp.knwf import read_workflow
+    from tests.support.archives import read_workflow
 
     result = call(
         server_url="http://127.0.0.1:9/mcp",

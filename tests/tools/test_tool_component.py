@@ -2,15 +2,10 @@
 
 import pytest
 
-from knime_mcp.knwf import (
-    CONFIGURATION_FACTORIES,
-    NativeNode,
-    check_archive,
-    read_configuration,
-    read_workflow,
-)
+from knime_mcp.knwf import CONFIGURATION_FACTORIES, NativeNode, read_configuration
 from knime_mcp.tools.tool_component import file_stem, save_component, tool_component
 from knime_mcp.types.tool import MCPTool
+from tests.support.archives import check_archive, read_workflow
 from tests.support.scripted_server import ScriptedServer, modern, rpc, tool
 
 pytestmark = pytest.mark.quick

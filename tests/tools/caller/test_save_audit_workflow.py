@@ -3,8 +3,8 @@
 import pyarrow as pa
 import pytest
 
-from knime_mcp.knwf import check_archive, read_workflow
 from tests.knwf.java_streams import segment
+from tests.support.archives import check_archive, read_workflow
 
 pytestmark = pytest.mark.requirement("T49")
 
