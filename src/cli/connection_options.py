@@ -1,6 +1,5 @@
 """The options for reaching servers, by URL or by a command, which are the same for every command."""
 
-import dataclasses
 import functools
 import os
 import re
@@ -15,7 +14,7 @@ from ..client.limits import Timeouts
 from ..client.transports.stdio_server import StdioServer
 from ..system import words_of
 from ..types.errors import SettingInvalid
-from ..types.routing import SendCredentialsAs, ServerRoute, TransportName
+from ..types.routing import OPTIONS, SendCredentialsAs, ServerRoute, TransportName
 from ..types.secret_rules import is_secret_variable
 from . import completion
 from .command_errors import UsageError
@@ -301,19 +300,10 @@ class ConnectionOptions:
         return self.credential or self.bearer_env or ("token" if self.bearer_prompt else None)
 
     def _route(self, route: ServerRoute) -> ServerRoute:
-        values = {
-            "credential": self._secret_name,
-            "send_credentials_as": self.send_credentials_as,
-            "header_name": self.header_name,
-            "issuer": self.issuer,
-            "scope": self.scope,
-        }
-        return dataclasses.replace(
-            route,
-            **({} if route.credential else values),  # pyright: ignore[reportArgumentType]
-            headers=(*self._headers(), *route.headers),
-            transport=self.transport if route.transport == "auto" else route.transport,
-        )
+        said = {name: getattr(self, name) for name in OPTIONS if name != "header"}
+        credential = None if route.credential else self._secret_name
+        headers = tuple(self._headers())
+        return route.completed(ServerRoute(route.url, credential=credential, headers=headers, **said))
 
     def _headers(self) -> list[tuple[str, str]]:
         headers: dict[str, tuple[str, str]] = {}

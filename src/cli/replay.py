@@ -9,6 +9,7 @@ from typing import Annotated, Final
 import typer
 
 from ..audit.table_formats import WRITABLE, either
+from ..types.routing import OPTIONS
 from .command_errors import CommandError, ExitCode, Interrupt, UsageError, reports_errors
 from .connection_options import ConnectionOptions
 from .executors import Concurrency, ExecutorOption, check_executor
@@ -25,10 +26,7 @@ from .shared_options import SELDOM, RawCsvOption, RecordsArgument, options_under
 
 _often = options_under("What is called and compared")
 _seldom = options_under(SELDOM, hidden=True)
-_ON_RECORD: Final = (
-    *("credential", "bearer_env", "bearer_prompt", "send_credentials_as", "header_name", "issuer", "scope"),
-    *("header", "transport"),
-)
+_ON_RECORD: Final = ("credential", "bearer_env", "bearer_prompt", *OPTIONS)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
 from urllib.parse import urlsplit
@@ -102,19 +103,18 @@ class CommandSessions:
                 **answerers,
             )
         filled = fill(route, self.credentials(route.credential), network=self._options.network)
-        url, headers, secrets = filled.url, filled.headers, filled.secrets
         if named is not None and named.kind == "url":
             # The route has no query, in which a secret may stand: see `ConnectionOptions.by_name`.
-            url, headers = named.url.partition("#")[0], {**headers, **named.headers}
-            secrets = (*secrets, *named.taken)
+            filled = replace(
+                filled,
+                url=named.url.partition("#")[0],
+                headers={**filled.headers, **named.headers},
+                secrets=(*filled.secrets, *named.taken),
+            )
         # The person's own header wins over a stored login, which would replace it.
-        is_signed = any(name.lower() == "authorization" for name in headers)
-        return MCPClient(
-            url,
-            auth=filled.auth or (None if is_signed else self._login(route)),
-            headers=headers,
-            secrets=secrets,
-            transport=route.transport,
+        is_signed = any(name.lower() == "authorization" for name in filled.headers)
+        return filled.client(
+            None if is_signed or filled.auth else self._login(route),
             protocol_version=self._options.protocol,
             timeouts=self._options.timeouts,
             network=self._options.network,

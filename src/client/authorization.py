@@ -192,7 +192,7 @@ class HeaderAuth(StaticAuthorization):
 
 
 class OwnHeader(HeaderAuth):
-    """The header ``Authorization`` that somebody wrote among the extra headers."""
+    """The header ``Authorization`` that somebody wrote among the headers."""
 
     __slots__ = ()
 

@@ -9,8 +9,9 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
+from operator import attrgetter
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
@@ -585,15 +586,7 @@ class SessionPool:
         self.close()
 
 
-def server_key(route: ServerRoute) -> ServerKey:
-    """What tells the servers and callers of a run apart: all of a route but its tool and pin."""
-    return (
-        route.url,
-        route.credential,
-        route.send_credentials_as,
-        route.header_name,
-        route.issuer,
-        route.scope,
-        route.headers,
-        route.transport,
-    )
+server_key: Final[Callable[[ServerRoute], ServerKey]] = attrgetter(
+    *(field.name for field in fields(ServerRoute) if field.name not in ("tool", "digest"))
+)
+"""What tells the servers and callers of a run apart: all of a route but its tool and pin."""

@@ -10,9 +10,9 @@ requires its key in the URL or in a special header, the value is a template that
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, Literal, cast, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from .errors import SettingInvalid
@@ -28,9 +28,6 @@ TEMPLATES: Final = ("{credential.password}", "{credential.username}")
 """Templates in query values and header values, which are filled in from the credential at call time."""
 
 _QUOTED_TEMPLATES: Final = [(template, quote(template, safe="")) for template in TEMPLATES]
-_FRAGMENT_KEYS: Final = (
-    *("tool", "credential", "send_credentials_as", "header_name", "issuer", "scope", "transport", "digest"),
-)
 _SAFE_IN_FRAGMENT: Final = "/:?@!$'()*,;"
 _PLAIN: Final = re.compile(r"[\w.-]+", re.ASCII)
 _HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -44,6 +41,9 @@ _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 @dataclass(frozen=True, slots=True)
 class ServerRoute:
     """The route to a server: its URL, and the options that differ from the default.
+
+    The text of a route, the options of commands and nodes, and what tells servers apart follow from these
+    attributes.
 
     Attributes:
         url: ``http(s)://…`` without fragment, or ``stdio:<name>``, as in the column *Server*. Values of query
@@ -82,8 +82,9 @@ class ServerRoute:
         for template, quoted in _QUOTED_TEMPLATES:
             url = url.replace(quoted, template)
         object.__setattr__(self, "url", url)
-        for part in ("credential", "header_name", "issuer", "scope", "tool", "digest"):
-            object.__setattr__(self, part, getattr(self, part) or None)  # "" means none, as in a dialog
+        for field in fields(self):
+            if field.default is None:
+                object.__setattr__(self, field.name, getattr(self, field.name) or None)  # "" as in a dialog
         _check_url(url)
         _check_choice(self.send_credentials_as, get_args(SendCredentialsAs), "send_credentials_as")
         _check_choice(self.transport, get_args(TransportName), "transport")
@@ -110,7 +111,7 @@ class ServerRoute:
                 user information, a secret in the query, or a fragment that is no route.
         """
         url, _, fragment = server_uri.strip().partition("#")
-        parts: dict[str, str] = {}
+        said: dict[str, Any] = {}
         headers: list[tuple[str, str]] = []
         for pair in filter(None, fragment.split("&")):
             key, equals, text = pair.partition("=")
@@ -119,28 +120,17 @@ class ServerRoute:
             if key == "header":
                 name, _, content = value.partition(":")
                 headers.append((name, content))
-            elif equals and key not in parts and key in _FRAGMENT_KEYS:
-                parts[key] = value
+            elif equals and key not in said and key in _IN_FRAGMENT:
+                said[key] = value
             else:
                 raise SettingInvalid(
                     "The part of the server URL after '#' says how to reach the server and cannot be read",
                     setting="server_url",
                     server=url,
                     fix="Remove it, or write only 'name=value', joined with '&', each once, with these names:"
-                    f" {', '.join(_FRAGMENT_KEYS)}",
+                    f" {', '.join(_IN_FRAGMENT)}",
                 )
-        return ServerRoute(
-            url,
-            credential=parts.get("credential"),
-            send_credentials_as=cast("SendCredentialsAs", parts.get("send_credentials_as", "bearer")),
-            header_name=parts.get("header_name"),
-            issuer=parts.get("issuer"),
-            scope=parts.get("scope"),
-            headers=tuple(headers),
-            transport=cast("TransportName", parts.get("transport", "auto")),
-            tool=parts.get("tool"),
-            digest=parts.get("digest"),
-        )
+        return ServerRoute(url, headers=tuple(headers), **said)
 
     @property
     def uri(self) -> str:
@@ -148,22 +138,38 @@ class ServerRoute:
         url = self.url
         for template, quoted in _QUOTED_TEMPLATES:
             url = url.replace(template, quoted)
-        pairs = [
-            ("tool", self.tool),
-            ("credential", self.credential),
-            (
-                "send_credentials_as",
-                None if self.send_credentials_as == "bearer" else self.send_credentials_as,
-            ),
-            ("header_name", self.header_name),
-            ("issuer", self.issuer),
-            ("scope", self.scope),
-            *(("header", f"{name}:{value}") for name, value in self.headers),
-            ("transport", None if self.transport == "auto" else self.transport),
-            ("digest", self.digest),
-        ]
-        options = [f"{key}={quote(value, _SAFE_IN_FRAGMENT)}" for key, value in pairs if value is not None]
+        pairs: list[tuple[str, str]] = []
+        for key, default in _IN_FRAGMENT.items():
+            if key == "header":
+                pairs += [(key, f"{name}:{value}") for name, value in self.headers]
+            elif (value := getattr(self, key)) != default:
+                pairs.append((key, value))
+        options = [f"{key}={quote(value, _SAFE_IN_FRAGMENT)}" for key, value in pairs]
         return f"{url}#{'&'.join(options)}" if options else url
+
+    def completed(self, options: ServerRoute) -> ServerRoute:
+        """The route with the options of another one where it has none itself, and the headers of both.
+
+        How a credential is sent is taken over only with a credential.
+        """
+        without = () if options.credential else _OF_CREDENTIAL
+        added = {
+            key: getattr(options, key)
+            for key, default in _IN_FRAGMENT.items()
+            if key not in ("header", *without) and getattr(self, key) == default
+        }
+        return replace(self, headers=(*options.headers, *self.headers), **added)
+
+
+_OF_CREDENTIAL: Final = ("credential", "send_credentials_as", "header_name", "issuer", "scope")
+# The options by their names in the text, in its order, with their defaults; the tool comes first.
+_IN_FRAGMENT: Final[dict[str, Any]] = {"tool": None} | {
+    field.name.removesuffix("s") if field.name == "headers" else field.name: field.default
+    for field in fields(ServerRoute)
+    if field.name != "url"
+}
+OPTIONS: Final = tuple(name for name in _IN_FRAGMENT if name not in ("tool", "credential", "digest"))
+"""The options that say how to reach a server, named as in the text of a route."""
 
 
 def qualified(name: str, server: str, credential: str | None = None) -> str:
@@ -297,18 +303,18 @@ def _check_header_name(name: str, setting: str) -> None:
 
 
 def _check_header(name: str, value: str) -> None:
-    _check_header_name(name, "extra_headers")
+    _check_header_name(name, "headers")
     if _CONTROL.search(value) or value != value.strip():
         raise SettingInvalid(
             f"The value of the header '{name}' starts or ends with a space, or holds a line break or another"
             " character that no header can hold",
-            setting="extra_headers",
+            setting="headers",
             fix="Remove that character",
         )
     if looks_secret(name, value):
         raise SettingInvalid(
             f"The header '{name}' looks like a secret, which would end up in tables and logs",
-            setting="extra_headers",
+            setting="headers",
             fix=f"Put the secret into a credential, choose that credential, and write {TEMPLATES[0]} where"
             " the secret belongs",
         )

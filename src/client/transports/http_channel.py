@@ -543,12 +543,12 @@ class Reply:
 
 def _custom(headers: Mapping[str, str]) -> list[tuple[str, str]]:
     for name, value in headers.items():
-        check_header_name("extra_headers", name)
-        check_header_value("extra_headers", f"the value of header {name}", value)
+        check_header_name("headers", name)
+        check_header_value("headers", f"the value of header {name}", value)
         if name.lower() in _OURS:
             raise SettingInvalid(
                 f"The header {name} is the protocol's own and cannot be set",
-                setting="extra_headers",
+                setting="headers",
                 fix="Remove it",
             )
     return list(headers.items())

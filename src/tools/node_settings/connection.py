@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import re
 import threading
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from hashlib import sha256
 from pathlib import Path
@@ -21,7 +21,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 from ...client.limits import Timeouts
 from ...types.errors import FileFailed, MCPError, SettingInvalid
-from ...types.routing import TEMPLATES, ServerRoute
+from ...types.routing import OPTIONS, TEMPLATES, ServerRoute, TransportName
 from ...types.tool import MCPTool
 
 if TYPE_CHECKING:
@@ -82,8 +82,8 @@ def _header(line: str) -> tuple[str, str]:
     return name.strip(), value.strip()
 
 
-OF_SERVER: Final = ("send_credentials_as", "header_name", "issuer", "scope", "header", "transport")
-"""Connection options that say how to reach a server, named as in a route's text."""
+OF_SERVER: Final = OPTIONS
+"""Connection options that say how to reach a server."""
 OF_CALLS: Final = ("connect_timeout", "idle_timeout", "total_timeout")
 CALLS: Final = 4  # at a time: as fast as most servers go, and no flood
 MOST_CALLS: Final = 64
@@ -171,12 +171,7 @@ def route_from_settings(
     """
     route = _entered(node.server_url) if url is None else ServerRoute.parse(url)
     name = chosen(node.credentials if credential is None else credential)
-    wanted, usual = replace(options.route, credential=name), ServerRoute("https://host")
-    if name is None:
-        wanted = replace(usual, headers=wanted.headers, transport=wanted.transport, digest=wanted.digest)
-    ways = [part.name for part in fields(ServerRoute) if part.name != "url"]
-    added = {way: getattr(wanted, way) for way in ways if getattr(route, way) == getattr(usual, way)}
-    return replace(route, **added)
+    return route.completed(replace(options.route, credential=name))
 
 
 def _entered(server: str) -> ServerRoute:
@@ -216,20 +211,9 @@ def client_for(
     sent, if there is one. ``trace`` is called with every step of connecting, ``questions`` with what the
     server asks.
     """
-    from ...client.mcp_client import MCPClient
-
-    filled = fill(route, credential)
     answerers: Answerers = {} if questions is None else questions.answerers(route)
-    return MCPClient(
-        filled.url,
-        auth=filled.auth or login,
-        headers=filled.headers,
-        secrets=filled.secrets,
-        transport=route.transport,
-        timeouts=timeouts or Timeouts(),
-        trace=trace,
-        **answerers,
-    )
+    filled = fill(route, credential)
+    return filled.client(login, timeouts=timeouts or Timeouts(), trace=trace, **answerers)
 
 
 def refuse_commands(route: ServerRoute) -> None:
@@ -273,7 +257,7 @@ class Credential:
 class Filled:
     """The parts of requests that hold secrets; lives as long as the connection and is never displayed.
 
-    URL and extra headers have their templates filled in.
+    URL and headers have their templates filled in.
     """
 
     url: str = field(repr=False)
@@ -281,6 +265,20 @@ class Filled:
     auth: Authorization | None
     secrets: tuple[str, ...] = field(default=(), repr=False)
     """What a template put into URL or headers."""
+    transport: TransportName = "auto"
+
+    def client(self, login: Authorization | None = None, **settings: Any) -> MCPClient:
+        """The client, which the caller closes; it sends the ``login`` if there is no credential."""
+        from ...client.mcp_client import MCPClient
+
+        return MCPClient(
+            self.url,
+            auth=self.auth or login,
+            headers=self.headers,
+            secrets=self.secrets,
+            transport=self.transport,
+            **settings,
+        )
 
 
 def chosen(name: str | None) -> str | None:
@@ -345,15 +343,15 @@ def fill(
                 server=route.url,
                 fix=HOW_TO_WIRE,
             )
-        return Filled(route.url, dict(route.headers), None)
+        return Filled(route.url, dict(route.headers), None, transport=route.transport)
     for template in used:
         _require(credential, "user name" if template == _USERNAME else "password", template, route)
     headers = {name: _fill_template(value, credential, in_url=False) for name, value in route.headers}
     url = _fill_template(route.url, credential, in_url=True)
     # The server gets the secret where it wants it; a second copy as Bearer token would go to its log.
     if _PASSWORD in used:
-        return Filled(url, headers, None, (credential.password,))
-    return Filled(url, headers, _authorization(route, credential, network))
+        return Filled(url, headers, None, (credential.password,), route.transport)
+    return Filled(url, headers, _authorization(route, credential, network), transport=route.transport)
 
 
 def _authorization(
