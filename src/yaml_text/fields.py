@@ -50,6 +50,12 @@ class Problem:
     severity: Severity = Severity.ERROR
     fix: str | None = None  # the next step
     file: str | None = None  # its name if it is not the one that everybody speaks of
+    of_use: bool = False  # the file can be used all the same, and what is wrong fails when it is used
+
+    @property
+    def refuses(self) -> bool:
+        """Whether the file cannot be used because of it."""
+        return self.severity is Severity.ERROR and not self.of_use
 
     def text(self, file: str) -> str:
         position = self.position
@@ -142,6 +148,11 @@ class Findings:
 
     def warn(self, message: str, path: Path, fix: str | None = None) -> None:
         self.add(message, path, fix, Severity.WARNING)
+
+    def fails(self, message: str, path: Path, fix: str | None = None) -> None:
+        """What is surely an error as soon as this part of the file is used; the others can be used."""
+        self.add(message, path, fix, Severity.ERROR)
+        self.problems[-1] = replace(self.problems[-1], of_use=True)
 
     def warn_at(self, message: str, position: Position, fix: str | None = None) -> None:
         problem = Problem(

@@ -18,7 +18,7 @@ from knime_mcp.yaml_text import Position, as_mapping
 
 from .expressions.javascript import json_value
 from .expressions.json_logic import vars_of
-from .expressions.plain_paths import nothing_found
+from .expressions.names import nothing_found
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -2,14 +2,14 @@
 
 from typing import Final
 
+from .calls import CallingNode as CallingNode
+from .calls import McpNode, ToolNode
 from .entry import EntryNode
 from .exit import ExitNode
 from .for_each import ForEachNode
-from .mcp import McpNode
 from .node import Node
 from .parallel import ParallelNode
 from .switch import SwitchNode
-from .tool import ToolNode
 from .transform import TransformNode
 
 _KINDS: tuple[type[Node], ...] = (

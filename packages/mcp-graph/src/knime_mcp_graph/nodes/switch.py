@@ -58,7 +58,7 @@ class SwitchNode(Node):
             reading.findings.error(f"'jsonLogic' must be 'standard', not '{logic}'", fields.path, fix)
         ways = [_condition(one, reading, logic == "standard") for one in fields.mappings("conditions")]
         if reading.dialect is Dialect.NEXT and default is None and fields.fit:
-            fix = "It is taken if no condition holds"
+            fix = "Write next: and the id of the node that follows if no condition holds"
             reading.findings.error(f"the switch '{name}' has no 'next'", fields.path, fix)
         if reading.dialect is Dialect.TARGET and default is not None:
             message = "'next' of a switch has no effect in the dialect 'target' and is ignored"
@@ -136,7 +136,9 @@ def _condition(fields: Fields, reading: NodeReading, standard: bool) -> Conditio
     if not fields.end():
         return None
     if way is None:
-        fix = f"Write '{wanted}' instead of '{other}', or choose the dialect '{other}'" if there else None
+        fix = f"Write {wanted}: and the id of the node that follows if the rule holds"
+        if there:
+            fix = f"Write '{wanted}' instead of '{other}', or choose the dialect '{other}'"
         reading.findings.error(f"'{wanted}' is missing", fields.path, fix)
         return None
     if written is None and reading.dialect is Dialect.TARGET:
