@@ -114,6 +114,12 @@ def ordered_calls(file: Path) -> Iterable[CallRecord]:
 
 def is_journal(file: Path) -> bool:
     """Whether a file of records is a journal, not a table: JSON Lines may be either."""
+    if file.is_dir():
+        newest = max(file.glob(f"*{SUFFIX}"), default=None)  # by the time in their names
+        raise JournalError(
+            f"{file} is a folder, and not a file of records"
+            + (f": name one of its files, such as {newest}" if newest else ", and has no journal in it")
+        )
     if re.fullmatch(rf"(?i:.+\{SUFFIX})\.[0-9]+", file.name):
         raise JournalError(f"{file.name} is a part of the journal {file.stem}: name that file")
     if file.suffix.lower() != SUFFIX or is_device(file):

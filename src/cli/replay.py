@@ -184,7 +184,7 @@ def replay(
         if not recording.calls and not recording.verification.runs:
             raise CommandError(f"{file} holds no calls to replay.")
         check_on_record(options, recording.calls, connection)
-        run = ReplayRun(recording, options, connection, interrupt, head, as_json=as_json)
+        run = ReplayRun(recording, options, connection, interrupt, as_json=as_json)
         try:
             with reading_records():
                 run.execute(executor, concurrency, audit, out, raw_csv=raw_csv)

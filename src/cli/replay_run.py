@@ -46,12 +46,10 @@ class ReplayRun:
         options: ReplayOptions,
         connection: ConnectionOptions,
         interrupt: Interrupt,
-        head: str | None,
         *,
         as_json: bool,
     ) -> None:
         self._recording = recording
-        self._head = head
         self._options = options
         self._connection = connection
         self._interrupt = interrupt
@@ -164,8 +162,7 @@ class ReplayRun:
     @property
     def _good(self) -> bool:
         checked = self._recording.verification
-        has_head = self._head is None or checked.has_head(self._head)
-        is_trusted = has_head and not checked.is_false
+        is_trusted = checked.has_heads and not checked.is_false
         return self.summary.is_good and is_trusted and not self.summary.canceled
 
 

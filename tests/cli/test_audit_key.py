@@ -54,23 +54,25 @@ def test_whose_key_wrote_a_journal_is_said_in_words(audit, tmp_path, monkeypatch
         return done.out.splitlines()[0].removeprefix(f"{file}: ")
 
     nobody = "complete in itself, but nobody vouches for it"
+    number = {writer: text.split("+")[1] for writer, text in public.items()}
     assert first_line("ada.jsonl", 4) == nobody
     said = audit("verify", "ada.jsonl").err
-    assert "Signed by ada@there, whom you do not know" in said
+    assert f"Signed by ada@there+{number['ada']}, which you do not know" in said
     assert "key new" not in said  # which would help whoever wrote it
     (tmp_path / "ada.txt").write_text(public["ada"] + "\n")
     assert audit("trust", "@ada.txt").code == 2
     assert audit("trust", "ada", "--as", "Ada").code == 1
     assert "written by Ada's key" in audit("trust", "@ada.txt", "--as", "Ada").out
-    assert first_line("ada.jsonl", 0) == "written by Ada's key, unchanged"
-    assert first_line("both.jsonl", 4) == nobody
+    assert first_line("ada.jsonl", 0) == f"written by Ada's key ({number['ada']}), unchanged"
+    assert first_line("both.jsonl", 4) == "complete in itself, but nobody vouches for lines 15 to 28"
     assert "Ada has another key" in audit("trust", public["bob"], "--as", "Ada").err
     assert "Until now it was Ada's" in audit("trust", public["bob"], "--as", "Bob").err
     assert {"Ada", "Bob"} < set(audit("trust").out.split())
-    assert first_line("both.jsonl", 0) == "written by Ada's and Bob's keys, unchanged"
-    assert first_line("both.jsonl", 4, "--key", public["ada"]) == nobody
+    both = f"written by Ada's key ({number['ada']}) and Bob's key ({number['bob']}), unchanged"
+    assert first_line("both.jsonl", 0) == both
+    assert first_line("both.jsonl", 4, "--key", public["ada"]).endswith("vouches for lines 15 to 28")
     audit("show", "ada.jsonl", "--html", "page.html")
-    assert "Records: written by Ada&#x27;s key, unchanged" in (tmp_path / "page.html").read_text("utf-8")
+    assert "Records: written by Ada&#x27;s key (" in (tmp_path / "page.html").read_text("utf-8")
     lines = (tmp_path / "ada.jsonl").read_bytes().splitlines(keepends=True)
     (tmp_path / "ada.jsonl").write_bytes(b"".join([*lines[:2], *lines[3:]]))
     assert first_line("ada.jsonl", 1).startswith("changed at line")

@@ -293,7 +293,13 @@ def _told(kind: str, entry: dict[str, Any]) -> RunStep:
             }
         case "checkpoint":
             signed = Checkpoint.parse(entry.get("note"))
-            who = "nobody can read" if signed is None else signed.signer or "a server for time-stamps"
+            who = (
+                "nobody can read"
+                if signed is None
+                else signed.label
+                if signed.signer
+                else "a server for time-stamps"
+            )
             start = _start(signed.at if signed else None)
             return {**step, "name": "Signed", "sent": f"by {who}", "start": start}
         case _:
