@@ -22,7 +22,6 @@ from langchain_core.utils.json_schema import dereference_refs
 
 from ..types.texts import at_pointer
 from ..types.tool import MCPTool, Tool, WorkflowTool
-from .model.langchain_fit import require_fit
 from .model.plain_schema import declared_properties, simpler_schema
 from .toolbox.replies import ToolReply
 from .toolbox.tool_executor import ToolExecutor
@@ -41,9 +40,6 @@ class ToolContext(Protocol):
     def _execute_workflow_tool(
         self, workflow_tool: WorkflowTool, params: Mapping[str, Any], /
     ) -> ToolReply | str: ...
-
-
-require_fit(StructuredTool, "langchain-core", {"_run": ("args", "kwargs"), "_arun": ("args", "kwargs")})
 
 
 class MCPStructuredTool(StructuredTool):

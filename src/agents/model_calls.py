@@ -412,7 +412,11 @@ class ModelCalls:
         if limit is None or own is None:
             return False
         context, read = context_in(said), _TOKENS_READ.search(said)
-        fits = context - int(next(filter(None, read.groups()))) if context and read else limit
+        fits = (
+            context - int(next(filter(None, read.groups())))
+            if context and read
+            else min(limit, context or limit)
+        )
         lower = fits if 0 < fits < limit else limit // 2
         if fits <= 0 or lower < _LEAST_LIMIT:
             self._token_limit = own

@@ -39,7 +39,7 @@ CONNECT_SECONDS: Final = 10.0
 _KEPT_HEADERS: Final = frozenset(
     {
         *("accept", "accept-encoding", "connection", "content-encoding", "content-length", "content-type"),
-        *("host", "transfer-encoding", "user-agent", "anthropic-beta"),
+        *("host", "transfer-encoding", "user-agent"),
     }
 )
 

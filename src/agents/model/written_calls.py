@@ -1,6 +1,6 @@
 """Reads tool calls as models and endpoints write them, whole or in pieces.
 
-Apart from `answer_form`, as a node's dialog reads conversations with it, and must not load an HTTP client.
+Apart from `openai_model`, as a node's dialog reads conversations with it, and must not load an HTTP client.
 """
 
 from __future__ import annotations
