@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 from langchain_core.messages import AIMessage, BaseMessage, SystemMessage, ToolMessage
 
 from ...client.protocol.messages import as_object
-from ..message_content import blocks_of, image_of, shown_block, text_of
+from ..message_content import GIVEN_BACK, blocks_of, image_of, mappings, read_calls, shown_block, text_of
 from .agent_model import AgentModel, events_of
 from .model_errors import AnsweredError, Construct, ModelAnswerInvalid
-from .written_calls import GIVEN_BACK, mappings, read_calls
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -15,9 +15,9 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage, convert
 
 from ...types.errors import MCPError
 from ...types.texts import compact_json
+from ..message_content import GIVEN_BACK, CallPieces, mappings, read_calls
 from .agent_model import AgentModel, events_of, read_object
 from .model_errors import AnsweredError, Construct, ModelAnswerInvalid
-from .written_calls import GIVEN_BACK, CallPieces, mappings, read_calls
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence, Set
