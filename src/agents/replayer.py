@@ -193,8 +193,8 @@ class ToolCallReplayer:
     rules = knext.MultilineStringParameter(
         "Rules",
         "Further rules as JSON, also about lists in another order and numbers with another rounding: the"
-        " content of a file of `knime-mcp replay --write-rules`, or the flow variable `mcp_replay_rules` of another"
-        " Replayer.",
+        " content of a file of `knime-mcp replay --write-rules`, or the flow variable `mcp_replay_rules` of"
+        " another Replayer.",
         default_value="",
         number_of_lines=3,
         is_advanced=True,
