@@ -336,8 +336,7 @@ class MCPAgentChat:
         from ..runs.saved_files import BlobStore
         from ..tools.node_settings.connection import JOURNALS, data_area
         from ..types.columns import choose_form
-        from .prompter.prompt_runs import PromptRuns
-        from .prompter.prompter import Prompt
+        from .prompter.prompter import Prompt, PromptRuns
 
         layout, entries = self._history(history)
         form, questions = choose_form("auto"), self._questions()

@@ -49,9 +49,8 @@ from .model_messages import (
     repair,
     settle,
 )
-from .person_clock import of_call
 from .toolbox.replies import ToolReply, ToolRequest
-from .toolbox.tool_threads import in_thread
+from .toolbox.tool_threads import in_thread, of_call
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -29,9 +29,7 @@ from langchain_core.messages import (
 from ..client.protocol.tools import format_size
 from ..client.validation.argument_schemas import properties_in
 from .agent_events import ModelRetried, TextDelta, TokenUsage
-from .form_of_calls import begun, response_format, told
-from .form_of_calls import read as read_reply
-from .message_content import blocks_of, text_of
+from .message_content import GIVEN_BACK, blocks_of, text_of
 from .model.agent_model import ModelRequest
 from .model.model_errors import (
     Construct,
@@ -45,7 +43,7 @@ from .model.model_errors import (
     context_in,
     model_error,
 )
-from .model.written_calls import GIVEN_BACK
+from .model.tool_fitting import begun_reply, in_words, read_reply, reply_format
 from .model_messages import answer_of, count_words, finish_reason, require_content, usage_of
 
 if TYPE_CHECKING:
@@ -256,15 +254,17 @@ class ModelCalls:
     async def _once_in_form(self, messages: list[BaseMessage], offer: _ToolOffer) -> AIMessage:
         """Asks as an endpoint without tools has to be asked, and not as a stream: a person would see JSON."""
         tools = () if offer.choice == "none" else offer.tools
-        form = offer.form or response_format(tools)
+        form = offer.form or reply_format(tools)
         message = await self._model.answer(
-            ModelRequest(messages=told(messages, tools), response_format=form, token_limit=self._token_limit)
+            ModelRequest(
+                messages=in_words(messages, tools), response_format=form, token_limit=self._token_limit
+            )
         )
         if offer.form is not None:
             return message
         read = read_reply(message)
         if read is None and finish_reason(message) == "length":
-            return begun(message)
+            return begun_reply(message)
         if read is None:
             raise ModelRequestRefused(
                 "The endpoint takes no tools, and no JSON schema for the answer either",
@@ -412,7 +412,11 @@ class ModelCalls:
         if limit is None or own is None:
             return False
         context, read = context_in(said), _TOKENS_READ.search(said)
-        fits = context - int(next(filter(None, read.groups()))) if context and read else limit
+        fits = (
+            context - int(next(filter(None, read.groups())))
+            if context and read
+            else min(limit, context or limit)
+        )
         lower = fits if 0 < fits < limit else limit // 2
         if fits <= 0 or lower < _LEAST_LIMIT:
             self._token_limit = own

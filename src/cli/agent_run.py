@@ -14,8 +14,7 @@ from ..agents.chat.offered_prompts import filled_in, offered_prompts
 from ..agents.message_content import calls_of, shown_text
 from ..agents.model.chat_model import ChatModelSettings, create_model, model_route, more_fields
 from ..agents.prompter.conversation_table import ConversationLayout, ConversationRow, MessageForm
-from ..agents.prompter.prompt_runs import PromptRuns
-from ..agents.prompter.prompter import Prompt, Prompter
+from ..agents.prompter.prompter import Prompt, Prompter, PromptRuns
 from ..agents.prompter.resuming import FinishedPrompts
 from ..agents.toolbox.call_rules import CallLimits, CallRules
 from ..agents.toolbox.tool_executor import TOOL_TOKENS, ToolOptions

@@ -9,9 +9,8 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from ..agents.toolbox.approvals import Approvals, called, form_of
+from ..agents.toolbox.approvals import Approvals, called, checked_form, form_fields, form_of
 from ..agents.toolbox.call_rules import CallRule
-from ..agents.toolbox.question_form import checked_form, form_fields
 from ..runs.call_values import Deny
 from ..types.errors import ArgumentsInvalid
 from ..types.tool import MCPTool, WorkflowTool
@@ -21,8 +20,8 @@ from .terminal import err, plain
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from ..agents.toolbox.approvals import FormField
     from ..agents.toolbox.call_rules import CallRules
-    from ..agents.toolbox.question_form import FormField
     from ..runs.call_values import Allow, Ask, Edit, PlannedCall
     from ..types.tool import Tool
 

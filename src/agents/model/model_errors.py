@@ -58,6 +58,7 @@ class Construct(Enum):
     CALL_IDS = "sent again with other ids of the tool calls"
     ONE_IMAGE = "sent again without an image that was refused"
     IMAGES = "sent again without images"
+    ADAPTIVE = "sent again without asking for thoughts"
     THOUGHTS = "sent again without the model's thoughts"
     SYSTEM = "sent again with the system message as the user's"
     ROLES = "sent again with the roles in turn"
@@ -103,6 +104,7 @@ REFUSALS: Final[tuple[tuple[re.Pattern[str], Construct], ...]] = (
         Construct.IMAGES,
     ),
     (_words(r"image|picture"), Construct.ONE_IMAGE),
+    (_words(r"adaptive thinking"), Construct.ADAPTIVE),
     (
         _words(r"reasoning_content|reasoning_details|thinking_blocks|['\"`.](?:reasoning|thinking)['\"`]"),
         Construct.THOUGHTS,
