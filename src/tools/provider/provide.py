@@ -13,7 +13,7 @@ from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import count
+from itertools import islice
 from threading import Event
 from time import monotonic
 from typing import TYPE_CHECKING, Final
@@ -29,11 +29,11 @@ from ...types.errors import (
     VersionError,
 )
 from ...types.routing import server_labels
-from ...types.texts import counted, without_surrogates
+from ...types.texts import counted, numbered, without_surrogates
 from .findings import SecurityFinding, foreign_identifiers, scan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from concurrent.futures import Future
 
     from ...client.mcp_client import MCPClient, ServerInfo, Step
@@ -302,8 +302,9 @@ def shown_names(servers: Sequence[NamedServer]) -> ShownNames:
         for name, times in Counter(names).items()
         if times > 1
     ]
+    unique = iter(numbered([name for names in qualified for name in names]))
     return ShownNames(
-        per_server=_numbered(qualified),
+        per_server=tuple(tuple(islice(unique, len(names))) for names in qualified),
         ambiguous=tuple(sorted(name for name, servers_with_it in owners.items() if servers_with_it > 1)),
         repeated=tuple(repeated),
     )
@@ -347,19 +348,3 @@ def _pattern(pattern: str) -> re.Pattern[str]:
     # "**" means the same as "*", but would make the search slow.
     text = re.escape(re.sub(r"\*+", "*", pattern)).replace(r"\*", ".*").replace(r"\?", ".")
     return re.compile(text, re.IGNORECASE | re.DOTALL)
-
-
-def _numbered(names: list[list[str]]) -> tuple[tuple[str, ...], ...]:
-    # Names that need no number come first, so that a tool that its server calls "a (2)" keeps its name.
-    taken = {name for of_server in names for name in of_server}
-    numbers: dict[str, Iterator[int]] = {}
-
-    def unique(name: str) -> str:
-        if name not in numbers:
-            numbers[name] = count(2)
-            return name
-        numbered = next(text for n in numbers[name] if (text := f"{name} ({n})") not in taken)
-        taken.add(numbered)
-        return numbered
-
-    return tuple(tuple(unique(name) for name in of_server) for of_server in names)
