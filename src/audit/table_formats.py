@@ -581,11 +581,9 @@ def _read_excel(file: Path, wanted: Collection[str]) -> FileTable:
 
 
 def _as_people_read(names: list[str]) -> list[str]:
-    """The order of columns in files that people open: results before the tools that gave them."""
+    """The order of columns in files that people open: the definition of a tool fills a screen."""
     tool = column_name(ColumnForm.PORTABLE)
-    start = names.index(tool) if tool in names else len(names)
-    end = names.index("Status", start) if "Status" in names[start:] else start + 1
-    return names[:start] + names[end:] + names[start:end]
+    return sorted(names, key=lambda name: name == tool)
 
 
 class _ExcelWriter:

@@ -70,7 +70,8 @@ def batch(
         bool,
         typer.Option(
             "--all-columns",
-            help="In --out, also the tool, its server and digest, the arguments, times and attempts.",
+            help="In --out, also the result as JSON, paths of files, the tool and its server, protocol and"
+            " digest, the arguments as sent, times and attempts.",
         ),
     ] = False,
     records: Annotated[

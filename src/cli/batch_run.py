@@ -158,7 +158,7 @@ def run_and_write(
 @contextmanager
 def _all_columns(out: Path, parameters: ParameterRows, *, raw_csv: bool) -> Generator[Sink]:
     """Opens the sink for a file of a table with all columns of the node's output table."""
-    layout = plan_results(parameters.columns, form=ColumnForm.PORTABLE, images=False)
+    layout = plan_results(parameters.columns, all_columns=ColumnForm.PORTABLE)
     with TableFile(out, raw_csv=raw_csv) as file:
         writer = ResultsWriter(layout, parameters.table, file.write, equal=False)
         try:
@@ -174,7 +174,7 @@ def _table(out: Path, run: TableRun, *, raw_csv: bool) -> Generator[Sink]:
     parameters, tool = run.plan.parameters, run.plan.tool
     assert parameters is not None
     assert tool is not None
-    layout = plan_results(parameters.columns, form=ColumnForm.PORTABLE, images=False, compact=True)
+    layout = plan_results(parameters.columns)
     with TypedResults(parameters_of(tool)) as typed, TableFile(out, raw_csv=raw_csv) as file:
         writer = ResultsWriter(layout, parameters.table, typed.write, equal=False)
 

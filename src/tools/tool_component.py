@@ -90,6 +90,7 @@ def tool_component(tool: MCPTool) -> tuple[Component, ComponentFace]:
         {
             "arguments": [{"name": name, "value": _typed(each)} for name, each in widgets.items()],
             "on_error": "fail",
+            "all_columns": True,  # among them the pictures and files of *Result*
         },
         position=_place(len(nodes)),
         annotation=heading,

@@ -204,6 +204,14 @@ class CallerDialog:
         default_value=False,
         is_advanced=True,
     )
+    # Output
+    all_columns = knext.BoolParameter(
+        "All columns",
+        "In *Results* also the result as JSON, the first image, paths of files, the tool and its server,"
+        " protocol and digest, the arguments as sent, times and attempts.",
+        default_value=False,
+        is_advanced=True,
+    )
     # Audit
     secret_arguments = shared_parameters.secret_arguments()
     save_audit_workflow_to = shared_parameters.save_audit_workflow_to()
@@ -236,6 +244,7 @@ class CallerDialog:
         Tool=[tool],
         Rows=[tool_per_row_column],
         Errors=[on_error],
+        Output=[all_columns],
         Audit=[secret_arguments],
         Advanced=[connection_options],
     )
