@@ -64,8 +64,10 @@ class FileTable:
     table: pa.Table  # no two columns have the same name; columns of mixed types are text
     objects: list[dict[str, Any]] | None = None
     """The rows as objects with the types of the file, if columns may have several types."""
-    numbers: Sequence[int] | None = None
-    """The numbers of the rows among those below the names; None: 1, 2, 3."""
+    numbers: Sequence[int] = ()
+    """The rows' numbers in their sheet, or among the rows below the names where there is no sheet."""
+    has_texts_only: bool = False
+    """Whether the format has no types."""
     understood: str = ""
     """How the file was read, in a few words."""
     notes: tuple[str, ...] = ()
@@ -74,6 +76,10 @@ class FileTable:
     """Column and name of the cells that show a person another text than they hold."""
     unreadable: tuple[tuple[str, Unreadable], ...] = ()
     """Column and reason of the cells that have no value; they are missing in `table`."""
+
+    def __post_init__(self) -> None:
+        if not self.numbers:
+            object.__setattr__(self, "numbers", range(1, self.total + 1))
 
     @property
     def columns(self) -> list[str]:
@@ -95,12 +101,11 @@ class FileTable:
 
         if len(kept) == self.total:
             return self
-        numbers = range(1, self.total + 1) if self.numbers is None else self.numbers
         return replace(
             self,
             table=self.table.take(pa.array(kept, pa.int64())) if self.columns else self.table,
             objects=None if self.objects is None else [self.objects[index] for index in kept],
-            numbers=[numbers[index] for index in kept],
+            numbers=[self.numbers[index] for index in kept],
         )
 
     def filled_rows(self) -> list[int]:
@@ -343,7 +348,7 @@ def _read_csv(file: Path, wanted: Collection[str], *, separators: Iterable[str] 
             f"names in line {header.lines}",
         ]
     )
-    return FileTable(unguarded(table.select(named)), understood=how, notes=notes)
+    return FileTable(unguarded(table.select(named)), has_texts_only=True, understood=how, notes=notes)
 
 
 _SIGNS: Final = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
@@ -573,6 +578,7 @@ def _read_excel(file: Path, wanted: Collection[str]) -> FileTable:
     return FileTable(
         pa.Table.from_arrays([_column(column) for column in readable], names=names),
         objects=[dict(zip(names, map(json_value, row), strict=True)) for row in zip(*columns, strict=True)],
+        numbers=range(top + 2, top + 2 + len(rows)),
         understood=f"sheet '{sheet.title}', names in row {top + 1}",
         notes=tuple(sheet.notes),
         disguised=tuple((named[place], cell) for place, cell in sheet.disguised),

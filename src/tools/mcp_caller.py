@@ -79,8 +79,8 @@ class Target(NamedTuple):
 @knext.output_table(
     "Records",
     "What the tool gave, with types: the lists of records in the results as rows, from structured content,"
-    " JSON, lines of JSON, CSV, or a table in Markdown. A result that is one object is one row. *Input row* is"
-    " the RowID of the call's row, *List* the name of the list in the result, *Position* the place in it.",
+    " JSON, lines of JSON, CSV, or a table in Markdown. A result that is one object is one row. *Input row*"
+    " is the RowID of the call's row, *List* the name of the list in the result, *Position* the place in it.",
 )
 @knext.output_view("Calls", "What became of the calls, and the tool with its description and parameters.")
 class MCPToolCaller(CallerDialog):
@@ -227,7 +227,7 @@ class MCPToolCaller(CallerDialog):
         sessions.run.definitions.are_watched = rows is not None
         plan = self._planned(ctx, tools, rows, sessions)
         if look := first_look(plan, sessions.run.secrets):
-            sessions.notes += filter(None, (*look.notes, look.comma))
+            sessions.notes += filter(None, (*look.notes, look.comma, look.mixed))
             if look.unfit:
                 plan.problem = ArgumentsInvalid(look.unfit, fix="Rename a column of the Parameters table")
         about, journals, opened = (

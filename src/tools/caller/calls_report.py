@@ -94,10 +94,11 @@ class ResultsLayout:
 
 def outcome_columns(columns: Collection[str]) -> frozenset[str]:
     """Finds the columns that an earlier *Results* or *Records* has about its calls; none in other tables."""
-    outcome = {name for name, *_ in _OUTCOME}
-    if _SIGNS_OF_RESULTS.isdisjoint(columns) and not set(columns) >= outcome:
+    own = {name for name, *_ in _OUTCOME}
+    if not _SIGNS_OF_RESULTS.isdisjoint(columns):
+        own = {*(name for name, *_ in RESULT_COLUMNS), *map(column_name, ColumnForm), *_KEYS_OF_RECORDS}
+    elif not own <= {*columns}:
         return frozenset()
-    own = {*(name for name, *_ in RESULT_COLUMNS), *map(column_name, ColumnForm), *_KEYS_OF_RECORDS}
     return frozenset(name for name in columns if _RENAMED.sub("", name) in own)
 
 
