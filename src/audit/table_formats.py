@@ -12,7 +12,6 @@ import csv
 import io
 import json
 import re
-import struct
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -43,8 +42,6 @@ _INK: Final = re.compile(rb"\S")
 _BLANKS: Final = re.compile(r"[\s\u200b\ufeff]+")
 _LARGEST_BLOCK: Final = 2**31 - 1
 _AT_A_TIME: Final = 512
-_LARGE: Final = 1 << 24  # bytes
-_AT_ONCE: Final = 1 << 20
 
 
 class TableError(ValueError):
@@ -625,10 +622,7 @@ class _JsonLinesWriter:
         columns = (map(json_value, python_values(column)) for column in table.columns)
         for row in zip(*columns, strict=True):
             cells = dict(zip(self._names, row, strict=True))
-            line = json.dumps(cells, ensure_ascii=False, allow_nan=False)
-            for start in range(0, len(line), _AT_ONCE):  # no second copy of a large row
-                self._stream.write(line[start : start + _AT_ONCE].encode())
-            self._stream.write(b"\n")
+            self._stream.write(json.dumps(cells, ensure_ascii=False, allow_nan=False).encode() + b"\n")
 
     def close(self) -> None:
         pass  # the stream is closed by who opened it
@@ -648,9 +642,7 @@ class _CsvWriter:
     ) -> None:
         from pyarrow import csv as arrow_csv
 
-        self._separator = separator
         self._guard = guard
-        self._stream = stream
         self._order = _as_people_read(schema.names)
         head = flat_table(schema.empty_table().select(self._order))
         self._names = guarded_names(self._order) if guard else self._order
@@ -662,36 +654,7 @@ class _CsvWriter:
 
     def write_table(self, table: pa.Table, /) -> None:
         flat = flat_table(table.select(self._order)).rename_columns(self._names)
-        flat = guarded(flat) if self._guard else flat
-        if flat.nbytes < _LARGE:
-            self._writer.write_table(flat)
-            return
-        # Arrow makes the text of all cells before it writes any: as much memory again.
-        for row in range(flat.num_rows):
-            for position in range(flat.num_columns):
-                self._stream.write(self._separator.encode() if position else b"")
-                self._write_cell(flat.select([position]).slice(row, 1))
-            self._stream.write(b"\n")
-
-    def _write_cell(self, cell: pa.Table) -> None:
-        import pyarrow as pa
-        from pyarrow import csv as arrow_csv
-
-        column = cell.column(0)
-        if column.null_count or not pa.types.is_string(column.type):
-            written = io.BytesIO()
-            arrow_csv.write_csv(cell, written, arrow_csv.WriteOptions(include_header=False))
-            self._stream.write(written.getvalue().removesuffix(b"\n"))
-            return
-        # A scalar of Arrow would be a copy of the text.
-        array = column.chunk(0)
-        _, ends, texts = array.buffers()
-        start, end = struct.unpack_from("=2i", ends, 4 * array.offset)
-        text = memoryview(texts)[start:end]
-        self._stream.write(b'"')
-        for start in range(0, len(text), _AT_ONCE):
-            self._stream.write(bytes(text[start : start + _AT_ONCE]).replace(b'"', b'""'))
-        self._stream.write(b'"')
+        self._writer.write_table(guarded(flat) if self._guard else flat)
 
     def close(self) -> None:
         self._writer.close()

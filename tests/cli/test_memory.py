@@ -52,9 +52,7 @@ def test_a_large_result_in_a_journal_and_in_csv(tmp_path):
             measured(tmp_path, "batch", server.url, *words, name)[1] for name in ("1.jsonl", "2.jsonl")
         )
     assert (tmp_path / "out.csv").stat().st_size > LARGE
-    # 277 MiB on Linux, Python 3.11; among all tests sometimes 314, in both runs, and why was not found. A
-    # further copy of the text makes it 337 at the least.
-    assert peak < 330 * MIB
+    assert peak < 450 * MIB  # four copies of the text beside what any command takes
 
 
 @pytest.mark.long
