@@ -10,7 +10,7 @@ from __future__ import annotations
 import runpy
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from examples.knime_nodes import (
     Column,
@@ -161,7 +161,7 @@ def batch(host: Host) -> Workflow:
 def report(host: Host) -> Workflow:
     """Records, a filter, a picture as an argument, and a file as a result."""
 
-    def caller(node_id: int, tool: str, column: int, annotation: str, **settings: str) -> NativeNode:
+    def caller(node_id: int, tool: str, column: int, annotation: str, **settings: Any) -> NativeNode:
         return new_node(
             host,
             node_id,
@@ -181,18 +181,19 @@ def report(host: Host) -> Workflow:
     )
     check = caller(4, "check_columns", 2, "Check their columns")
     odd = row_filter_node(5, ["missing", "outliers"], position=_place(3), annotation="Keep what needs a look")
-    chart = caller(6, "plot_column", 4, "Draw each of them")
+    chart = caller(6, "plot_column", 4, "Draw each of them", all_columns=True)
     renamed = column_renamer_node(
         7, {"Image": "picture"}, position=_place(5), annotation="The chart is an argument"
     )
-    pages = caller(8, "report_page", 6, "Make a page on each")
+    pages = caller(8, "report_page", 6, "Make a page on each", all_columns=True)
     text = (
         "From rows to a report\n\n"
         "1. Start the demo's server in a terminal:  knime-mcp demo --serve --port 8931\n"
         "2. 'Check their columns' is called once per file. Its second output, Records, has one row per column"
         " of a file, with typed columns, which KNIME's Row Filter can compare with numbers.\n"
-        "3. 'Draw each of them' is called once per row that is left; its charts are PNG cells in the column"
-        " Image. Column Renamer gives it the name of an argument of the next tool, and the picture is sent.\n"
+        "3. 'Draw each of them' is called once per row that is left; with 'All columns', its charts are PNG"
+        " cells in the column Image. Column Renamer gives it the name of an argument of the next tool, and"
+        " the picture is sent.\n"
         "4. 'Make a page on each' answers with PDF files; the column Files says where they are, and the view"
         " links to them."
     )

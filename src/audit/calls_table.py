@@ -132,13 +132,15 @@ def is_journal(file: Path) -> bool:
     return not (isinstance(row, dict) and set(_NEEDED) <= row.keys())
 
 
-def records_of(table: pa.Table, tools: Sequence[Tool | None] | None = None) -> list[CallRecord]:
+def records_of(
+    table: pa.Table, tools: Sequence[Tool | None] | None = None, *, needed: Sequence[str] = _NEEDED
+) -> list[CallRecord]:
     """Reads records from a table *Tool calls*, one per row; ``tools`` are those of the rows, if already read.
 
-    Columns may be missing. Without *Run* the records belong to no run; without *Status* a call with an
-    *Error* is a tool error and every other call is ok.
+    Columns may be missing, but for the ``needed`` ones. Without *Run* the records belong to no run; without
+    *Status* a call with an *Error* is a tool error and every other call is ok.
     """
-    missing = [name for name in _NEEDED if name not in table.column_names]
+    missing = [name for name in needed if name not in table.column_names]
     if missing:
         raise TableError(f"The table has no column {' and no column '.join(missing)}: it holds no calls")
     return [_record(values, f"row {row}") for row, values in enumerate(_rows(table, tools), start=1)]

@@ -12,7 +12,6 @@ import csv
 import io
 import json
 import re
-import struct
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -43,8 +42,6 @@ _INK: Final = re.compile(rb"\S")
 _BLANKS: Final = re.compile(r"[\s\u200b\ufeff]+")
 _LARGEST_BLOCK: Final = 2**31 - 1
 _AT_A_TIME: Final = 512
-_LARGE: Final = 1 << 24  # bytes
-_AT_ONCE: Final = 1 << 20
 
 
 class TableError(ValueError):
@@ -64,8 +61,10 @@ class FileTable:
     table: pa.Table  # no two columns have the same name; columns of mixed types are text
     objects: list[dict[str, Any]] | None = None
     """The rows as objects with the types of the file, if columns may have several types."""
-    numbers: Sequence[int] | None = None
-    """The numbers of the rows among those below the names; None: 1, 2, 3."""
+    numbers: Sequence[int] = ()
+    """The rows' numbers in their sheet, or among the rows below the names where there is no sheet."""
+    has_texts_only: bool = False
+    """Whether the format has no types."""
     understood: str = ""
     """How the file was read, in a few words."""
     notes: tuple[str, ...] = ()
@@ -74,6 +73,10 @@ class FileTable:
     """Column and name of the cells that show a person another text than they hold."""
     unreadable: tuple[tuple[str, Unreadable], ...] = ()
     """Column and reason of the cells that have no value; they are missing in `table`."""
+
+    def __post_init__(self) -> None:
+        if not self.numbers:
+            object.__setattr__(self, "numbers", range(1, self.total + 1))
 
     @property
     def columns(self) -> list[str]:
@@ -95,12 +98,11 @@ class FileTable:
 
         if len(kept) == self.total:
             return self
-        numbers = range(1, self.total + 1) if self.numbers is None else self.numbers
         return replace(
             self,
             table=self.table.take(pa.array(kept, pa.int64())) if self.columns else self.table,
             objects=None if self.objects is None else [self.objects[index] for index in kept],
-            numbers=[numbers[index] for index in kept],
+            numbers=[self.numbers[index] for index in kept],
         )
 
     def filled_rows(self) -> list[int]:
@@ -343,7 +345,7 @@ def _read_csv(file: Path, wanted: Collection[str], *, separators: Iterable[str] 
             f"names in line {header.lines}",
         ]
     )
-    return FileTable(unguarded(table.select(named)), understood=how, notes=notes)
+    return FileTable(unguarded(table.select(named)), has_texts_only=True, understood=how, notes=notes)
 
 
 _SIGNS: Final = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
@@ -573,6 +575,7 @@ def _read_excel(file: Path, wanted: Collection[str]) -> FileTable:
     return FileTable(
         pa.Table.from_arrays([_column(column) for column in readable], names=names),
         objects=[dict(zip(names, map(json_value, row), strict=True)) for row in zip(*columns, strict=True)],
+        numbers=range(top + 2, top + 2 + len(rows)),
         understood=f"sheet '{sheet.title}', names in row {top + 1}",
         notes=tuple(sheet.notes),
         disguised=tuple((named[place], cell) for place, cell in sheet.disguised),
@@ -581,11 +584,9 @@ def _read_excel(file: Path, wanted: Collection[str]) -> FileTable:
 
 
 def _as_people_read(names: list[str]) -> list[str]:
-    """The order of columns in files that people open: results before the tools that gave them."""
+    """The order of columns in files that people open: the definition of a tool fills a screen."""
     tool = column_name(ColumnForm.PORTABLE)
-    start = names.index(tool) if tool in names else len(names)
-    end = names.index("Status", start) if "Status" in names[start:] else start + 1
-    return names[:start] + names[end:] + names[start:end]
+    return sorted(names, key=lambda name: name == tool)
 
 
 class _ExcelWriter:
@@ -621,10 +622,7 @@ class _JsonLinesWriter:
         columns = (map(json_value, python_values(column)) for column in table.columns)
         for row in zip(*columns, strict=True):
             cells = dict(zip(self._names, row, strict=True))
-            line = json.dumps(cells, ensure_ascii=False, allow_nan=False)
-            for start in range(0, len(line), _AT_ONCE):  # no second copy of a large row
-                self._stream.write(line[start : start + _AT_ONCE].encode())
-            self._stream.write(b"\n")
+            self._stream.write(json.dumps(cells, ensure_ascii=False, allow_nan=False).encode() + b"\n")
 
     def close(self) -> None:
         pass  # the stream is closed by who opened it
@@ -644,9 +642,7 @@ class _CsvWriter:
     ) -> None:
         from pyarrow import csv as arrow_csv
 
-        self._separator = separator
         self._guard = guard
-        self._stream = stream
         self._order = _as_people_read(schema.names)
         head = flat_table(schema.empty_table().select(self._order))
         self._names = guarded_names(self._order) if guard else self._order
@@ -658,36 +654,7 @@ class _CsvWriter:
 
     def write_table(self, table: pa.Table, /) -> None:
         flat = flat_table(table.select(self._order)).rename_columns(self._names)
-        flat = guarded(flat) if self._guard else flat
-        if flat.nbytes < _LARGE:
-            self._writer.write_table(flat)
-            return
-        # Arrow makes the text of all cells before it writes any: as much memory again.
-        for row in range(flat.num_rows):
-            for position in range(flat.num_columns):
-                self._stream.write(self._separator.encode() if position else b"")
-                self._write_cell(flat.select([position]).slice(row, 1))
-            self._stream.write(b"\n")
-
-    def _write_cell(self, cell: pa.Table) -> None:
-        import pyarrow as pa
-        from pyarrow import csv as arrow_csv
-
-        column = cell.column(0)
-        if column.null_count or not pa.types.is_string(column.type):
-            written = io.BytesIO()
-            arrow_csv.write_csv(cell, written, arrow_csv.WriteOptions(include_header=False))
-            self._stream.write(written.getvalue().removesuffix(b"\n"))
-            return
-        # A scalar of Arrow would be a copy of the text.
-        array = column.chunk(0)
-        _, ends, texts = array.buffers()
-        start, end = struct.unpack_from("=2i", ends, 4 * array.offset)
-        text = memoryview(texts)[start:end]
-        self._stream.write(b'"')
-        for start in range(0, len(text), _AT_ONCE):
-            self._stream.write(bytes(text[start : start + _AT_ONCE]).replace(b'"', b'""'))
-        self._stream.write(b'"')
+        self._writer.write_table(guarded(flat) if self._guard else flat)
 
     def close(self) -> None:
         self._writer.close()

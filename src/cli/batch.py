@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from ..audit.table_formats import FileTable
     from ..runs.table_run import RunEnding, TableRun
+    from ..runs.typed_results import EarlierResults
     from ..types.tool import MCPTool
 
 
@@ -70,7 +71,8 @@ def batch(
         bool,
         typer.Option(
             "--all-columns",
-            help="In --out, also the tool, its server and digest, the arguments, times and attempts.",
+            help="In --out, also the result as JSON, paths of files, the tool and its server, protocol and"
+            " digest, the arguments as sent, times and attempts.",
         ),
     ] = False,
     records: Annotated[
@@ -113,7 +115,8 @@ def batch(
         bool,
         typer.Option(
             "--only-failed",
-            help="The table is an earlier --out: make the calls of its rows whose Status is not ok.",
+            help="The table is an earlier --out: make the calls of its rows whose Status is not ok, and write"
+            " all of its rows anew.",
         ),
     ] = False,
     concurrency: Concurrency = None,
@@ -163,6 +166,7 @@ def batch(
     check_readable(table)
     from ..runs.argument_sources import PlannedCalls
     from ..runs.parameter_rows import ParameterRows
+    from ..runs.typed_results import EarlierResults
     from ..tools.caller.calls_report import outcome_columns
     from .batch_run import run_and_write, say_what_is_sent, table_run
     from .sessions import CommandSessions
@@ -174,24 +178,27 @@ def batch(
     ):
         found = sessions.find_tool(route, tool)
         parameters = _read(table, found, pairs(column, "--column"), arguments_column)
-        kept = parameters.filled_rows()
-        left_out = sorted({*range(parameters.total)}.difference(kept))
+        rows = parameters.filled_rows()
+        left_out = sorted({*range(parameters.total)}.difference(rows))
+        earlier, outcomes = None, outcome_columns(parameters.columns)
         if only_failed:
-            kept = _failed(parameters, kept, table)
-            if not kept:
+            earlier = EarlierResults.of_file(parameters, _failed(parameters, rows, table), limit)
+            rows, outcomes = list(earlier.again), outcomes.union(earlier.typed)
+            if not rows:
                 note(f"Each row of {table} has a result: there is nothing to call again.")
                 return ExitCode.OK
         plan = PlannedCalls(
             tool=found,
             values=with_pairs({}, constants, found.parameter_schema),
-            parameters=ParameterRows.of_file(parameters.only(kept[:limit])),
+            parameters=ParameterRows.of_file(parameters.only(rows[:limit])),
             json_column=arguments_column,
             decimal_comma=decimal_comma,
-            outcomes=outcome_columns(parameters.columns),
+            outcomes=outcomes,
             demands_arguments=True,
         )
         calls = sessions.run_for([route], save_dir)
-        say_what_is_sent(table, parameters, [index + 1 for index in left_out], plan, calls)
+        numbers = [parameters.numbers[index] for index in left_out]
+        say_what_is_sent(table, parameters, numbers, plan, calls)
         if dry_run:
             return ExitCode.OK
         calls.repeat_unknown = repeat_unknown
@@ -215,15 +222,13 @@ def batch(
                     all_columns=all_columns,
                     raw_csv=raw_csv,
                     as_json=as_json,
+                    earlier=earlier,
                 )
             except (CommandError, OSError):  # results or records cannot be written
                 if journal is not None and run.summary.finished:
                     note(f"What has finished is in {journal}. Go on with: {_go_on(journal)}")
                 raise
-    if out is not None:
-        note(f"Wrote {counted(run.summary.total, 'row')} to {out}")
-    if records is not None:
-        note(f"Wrote the records to {records}")
+    _say_what_was_written(run, out, records, earlier)
     _sum_up(run, monotonic() - began, journal, out, table)
     return _report(run, ending, journal, resume)
 
@@ -274,6 +279,22 @@ def _check_files(
 
 def _go_on(journal: Path) -> str:
     return typed_again("--resume", str(journal), without=("--audit", "--resume"))
+
+
+def _say_what_was_written(
+    run: TableRun, out: Path | None, records: Path | None, earlier: EarlierResults | None
+) -> None:
+    from ..audit.record import CallStatus
+
+    total = run.summary.total if earlier is None else earlier.table.total
+    if out is not None:
+        is_whole = out.suffix.lower() != JSON
+        note(f"Wrote {counted(total if is_whole else run.summary.total, 'row')} to {out}")
+    if records is not None:
+        note(f"Wrote the records to {records}{'' if earlier is None else ', of the calls made now'}")
+    if earlier is not None:
+        right = total - len(earlier.failed) + run.summary.statuses[CallStatus.OK]
+        note(f"{right:,} of {counted(total, 'row')} have a result now")
 
 
 def _sum_up(run: TableRun, seconds: float, journal: Path | None, out: Path | None, table: Path) -> None:

@@ -232,10 +232,10 @@ def arguments_from_row(
     cells = {name: row[column] for name, column in columns.items() if row[column] is not None}
     if decimal_comma:
         cells = {name: _with_point(cell, parameters[name]) for name, cell in cells.items()}
-    return {name: _argument(cell, parameters[name], pointer_step(name)) for name, cell in cells.items()}
+    return {name: cell_to_json(cell, parameters[name], pointer_step(name)) for name, cell in cells.items()}
 
 
-_NUMBER_WITH_COMMA: Final = re.compile(rf"\+?(-?(?:\d{{1,3}}(?:{THOUSANDS}\d{{3}})+|\d+)(?:,\d+)?)")
+_NUMBER_WITH_COMMA: Final = re.compile(rf"\+?(-?(?:[1-9]\d{{0,2}}(?:{THOUSANDS}\d{{3}})+|\d+)(?:,\d+)?)")
 
 
 def _with_point(cell: Any, parameter: Parameter) -> Any:
@@ -245,20 +245,6 @@ def _with_point(cell: Any, parameter: Parameter) -> Any:
     # A point that is not before three digits separates no thousands: `1.5` stays one and a half.
     number = _NUMBER_WITH_COMMA.fullmatch(cell.strip())
     return cell if number is None else re.sub(THOUSANDS, "", number[1]).replace(",", ".")
-
-
-def _argument(cell: Any, parameter: Parameter, pointer: str) -> Any:
-    try:
-        return cell_to_json(cell, parameter, pointer)
-    except ArgumentsInvalid as error:
-        match cell:
-            case float():
-                error.fix = "Make the cell missing, or give it a number, such as with the node Expression"
-            case str() if any("\ud800" <= character <= "\udfff" for character in cell):
-                error.fix = f"{error.fix}. The node String Cleaner removes such characters"
-            case _:
-                pass
-        raise
 
 
 def arguments_from_json(value: Any, *, source: str) -> dict[str, Any]:

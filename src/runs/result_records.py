@@ -316,12 +316,12 @@ def _typed_rows(head: list[str], body: list[list[str]], *, comma: bool = False) 
         return []
     columns: list[list[Any]] = [[row[place] for row in body] for place in range(len(head))]
     if comma and any(_DECIMAL_COMMA.fullmatch(cell) for column in columns for cell in column):
-        columns = [_typed_column(_with_points(column)) for column in columns]
+        columns = [typed_cells(_with_points(column)) for column in columns]
     else:
         columns = [
             [cell or None for cell in column]
             if comma and any(map(_THOUSAND.fullmatch, column))
-            else _typed_column(column)
+            else typed_cells(column)
             for column in columns
         ]
     names = numbered(head)
@@ -335,7 +335,8 @@ def _with_points(cells: list[str]) -> list[str]:
     return cells
 
 
-def _typed_column(cells: list[str]) -> list[Any]:
+def typed_cells(cells: list[str]) -> list[Any]:
+    """Texts as numbers or booleans, if these are exact; None for an empty one."""
     texts = [cell for cell in cells if cell]
     if texts and all(_WHOLE.fullmatch(text) and abs(int(text)) < _LONG for text in texts):
         return [int(cell) if cell else None for cell in cells]

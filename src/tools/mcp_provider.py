@@ -346,7 +346,7 @@ class MCPToolProvider:
         ]
 
     def _announce(self, ctx: Any, provision: Provision) -> None:
-        from .calling_hints import ToolChoice, encode_choices, signature, variable_name
+        from .calling_hints import ToolChoice, encode_choices, parameter_hints, variable_name
         from .provider.provision_report import warnings
 
         choices = [
@@ -355,7 +355,7 @@ class MCPToolProvider:
                 route=replace(tool.tool.route, tool=None, digest=None).uri,
                 tool="" if tool.tool.tool_name == tool.shown_name else tool.tool.tool_name,
                 digest=tool.tool.digest or "",
-                signature=signature(tool.definition.input_schema, most=None),
+                parameters=parameter_hints(tool.definition.input_schema),
                 description=tool.tool.description,
             )
             for tool in provision.tools

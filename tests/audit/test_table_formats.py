@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from knime_mcp.audit import table_formats
 from knime_mcp.audit.table_formats import (
     READABLE,
     WRITABLE,
@@ -328,28 +327,6 @@ def test_the_guard_can_be_turned_off(tmp_path, columns):
     with TableWriter(file, raw_csv=True) as writer:
         writer.write(pa.table({columns[0]: FORMULAS, columns[1]: ["x"] * len(FORMULAS)}))
     assert read_table_file(file).table.column(columns[0]).to_pylist() == FORMULAS
-
-
-@pytest.mark.parametrize("ending", [".csv", ".tsv"])
-def test_a_large_table_is_the_csv_that_arrow_writes(tmp_path, monkeypatch, ending):
-    texts = ['a, "b"\nä', None, "", "=SUM(A1)"]
-    table = pa.table(
-        {
-            "text": texts,
-            "number": [1.5, None, float("nan"), 1e30],
-            "moment": [datetime(2026, 1, 1, 2, 3, 4, tzinfo=UTC)] * 3 + [None],
-            "list": [[1], None, [2], []],
-            "long": pa.array(texts, pa.large_string()),
-            "code": pa.array(texts).dictionary_encode(),
-        }
-    )
-    for name, large in {"small": 1 << 30, "large": 0}.items():
-        monkeypatch.setattr(table_formats, "_LARGE", large)
-        monkeypatch.setattr(table_formats, "_AT_ONCE", 3)
-        with TableWriter(tmp_path / f"{name}{ending}") as writer:
-            writer.write(table)
-            writer.write(table.slice(1, 2))
-    assert (tmp_path / f"large{ending}").read_bytes() == (tmp_path / f"small{ending}").read_bytes()
 
 
 CTRL_C = """

@@ -53,7 +53,7 @@ def test_a_setting_for_each_parameter_with_type_and_default():
     assert (found["limit"].value, found["limit"].minimum, found["limit"].maximum) == (5, 1, 9)
     assert (found["order"].value, found["order"].choices) == ("up", ("up", "down"))
     assert found["tags"].multi_line
-    assert found["page-2"].parameter == "page-2-x"
+    assert found["page-2"].parameter == "page_2_v"
     assert "optional" in found["since"].description
     assert "What to look for (string)" in found["query"].description
 

@@ -10,7 +10,7 @@ import knime.extension as knext
 
 from ...types.columns import may_hold_tools
 from ...types.texts import shortened, visible
-from ..calling_hints import decode_choices, offered, parameters_in
+from ..calling_hints import decode_choices, offered
 from ..node_settings import shared_parameters
 from ..node_settings.connection import NO_COLUMN, chosen
 from ..node_settings.shared_parameters import column_choices, labelled
@@ -56,10 +56,10 @@ def _parameter_choices(context: Any) -> list[Any]:
     """The parameters of the chosen tool, and what the settings name. Never raises, see `_tool_choices`."""
     try:
         known = offered(decode_choices(context.flow_variables)).get(getattr(loaded, "called", "").strip())
-        hints = [] if known is None else parameters_in(known.signature)
+        hints = () if known is None else known.parameters or ()
     except Exception as error:
         _log.debug("No parameters in the dialog: %s", type(error).__name__)
-        hints = []
+        hints = ()
     if not hints:
         return []
     labels = {hint.name: visible(hint.label) for hint in hints}
@@ -97,7 +97,7 @@ def _tool_choices(context: Any) -> list[Any]:
     room = _LONGEST_HELP // max(1, len(tools))  # KNIME writes all of them into the help of the setting
     first = (BY_NAME, "The tool named below", "Enter the name under *Tool name*.")
     choices = [
-        (name, visible(_label(name, entry)), visible(_about(entry, room))) for name, entry in tools.items()
+        (name, visible(entry.label(name)), visible(_about(entry, room))) for name, entry in tools.items()
     ]
     saved = getattr(loaded, "tool", BY_NAME)
     if context is not None and saved not in tools and saved not in ("", BY_NAME):
@@ -110,10 +110,6 @@ def _tool_choices(context: Any) -> list[Any]:
 def _has_credentials(context: Any) -> bool:
     is_chosen = chosen(getattr(loaded, "credentials", None)) is not None
     return is_chosen or len(shared_parameters.credential_choices(context)) > 1
-
-
-def _label(name: str, entry: ToolChoice) -> str:
-    return entry.label if name == entry.name else f"{name}({entry.signature})"
 
 
 def _about(entry: ToolChoice, room: int) -> str:
@@ -208,6 +204,14 @@ class CallerDialog:
         default_value=False,
         is_advanced=True,
     )
+    # Output
+    all_columns = knext.BoolParameter(
+        "All columns",
+        "In *Results* also the result as JSON, the first image, paths of files, the tool and its server,"
+        " protocol and digest, the arguments as sent, times and attempts.",
+        default_value=False,
+        is_advanced=True,
+    )
     # Audit
     secret_arguments = shared_parameters.secret_arguments()
     save_audit_workflow_to = shared_parameters.save_audit_workflow_to()
@@ -240,6 +244,7 @@ class CallerDialog:
         Tool=[tool],
         Rows=[tool_per_row_column],
         Errors=[on_error],
+        Output=[all_columns],
         Audit=[secret_arguments],
         Advanced=[connection_options],
     )

@@ -212,7 +212,7 @@ def test_the_flow_variable_lets_a_dialog_offer_the_tools(host, serve):
     entries = result.flow_variables[f"{name} (2)"]
     (choice,) = decode_choices({name: entries})
     assert (choice.name, choice.server, choice.type) == ("search", server.url, "mcp")
-    assert choice.label == "search(query: string)"
+    assert choice.label(choice.name) == "search(query: string)"
     assert choice.description == "Finds things."
 
 
