@@ -20,7 +20,7 @@ from .files import check_folder, read_table
 from .terminal import note, one_line, out, say, show_table
 
 if TYPE_CHECKING:
-    from .demo_process import DemoServer
+    from .demo_server import DemoServer
     from .sessions import CommandSessions
 
 
@@ -64,22 +64,19 @@ def _found() -> Path:
 
 
 def _serve(root: Path, port: int, interrupt: Interrupt) -> ExitCode:
-    from .demo_process import DemoServer
+    from .demo_server import DemoServer
 
     with DemoServer(_files(root), port) as server:
         say(f"The demo's MCP server runs on this machine only: {server.url}")
         say(f"Try, in another terminal:  knime-mcp list {server.url}")
         note("Ctrl-C ends it.")
         while not interrupt():
-            if server.wait(0.2):
-                raise CommandError(
-                    "The demo's server ended by itself. Start it again, with another --port if it was taken."
-                )
+            time.sleep(0.2)
     return ExitCode.OK
 
 
 def _run(root: Path, port: int, out: Path, interrupt: Interrupt) -> ExitCode:
-    from .demo_process import DemoServer
+    from .demo_server import DemoServer
 
     check_folder(out)
     began = time.perf_counter()
@@ -114,7 +111,7 @@ class DemoStory:
         _tell(
             "What the nodes MCP Tool Provider and MCP Tool Caller do in KNIME, by the code that they run. An"
             " MCP server runs on this machine only, on the official MCP Python SDK: it reads the files in"
-            f" examples/demo/files, at {self._server.url} (process {self._server.pid})."
+            f" examples/demo/files, at {self._server.url}."
         )
         with CommandSessions(ConnectionOptions(), self._interrupt) as sessions:
             route = ServerRoute(self._server.url)

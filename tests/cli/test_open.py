@@ -13,8 +13,7 @@ import pytest
 from knime_mcp.audit.journal import Journal
 from knime_mcp.audit.verify import verify_file
 from knime_mcp.cli.command_errors import CommandError
-from knime_mcp.cli.open import _summary
-from knime_mcp.cli.tried_calls import TriedCalls, _text
+from knime_mcp.cli.open import TriedCalls, _summary, _text
 from knime_mcp.tools.views import run_page
 from knime_mcp.tools.views.journal_page import news
 from tests.audit.calls import record, write_run

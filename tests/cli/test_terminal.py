@@ -12,7 +12,7 @@ import sys
 import termios
 import time
 
-from knime_mcp.cli.agent_timeline import paragraphs
+from knime_mcp.cli.agent_run import paragraphs
 from tests.support import commands
 from tests.support.chat_server import ChatServer, says
 
