@@ -206,13 +206,13 @@ def _show(run: AgentRun, *, as_json: bool) -> ExitCode:
         print_json(run.as_json())
     elif answered.error is None:
         # An answer in a form is for programs.
-        (print_text if run.has_form else print_markdown)(answered.text)
+        (print_markdown if run.answer_schema is None else print_text)(answered.text)
     if answered.error is not None:
         if not as_json:
             for remark in answered.notes:
                 note(at_terminal(remark))
             complain(at_terminal(answered.error))
         return ExitCode.FAILED
-    for warning in run.warnings():
+    for warning in run.runs.warnings():
         note(at_terminal(warning))
     return ExitCode.OK

@@ -24,7 +24,7 @@ from ..agents.agent_events import (
     ToolStarted,
 )
 from ..agents.answer_schema import AnswerSchema
-from ..agents.chat.offered_prompts import filled_in, offered_prompts
+from ..agents.chat.offered_prompts import offered_prompts
 from ..agents.message_content import calls_of, shown_text
 from ..agents.model.chat_model import ChatModelSettings, create_model, model_route, more_fields
 from ..agents.prompter.conversation_table import ConversationLayout, ConversationRow, MessageForm
@@ -85,9 +85,17 @@ _SAVED: Final = ConversationLayout(form=MessageForm.PLAIN)
 
 
 class AgentRun:
-    """A run of an agent, and its outcome: `answered`, once the question was `asked`."""
+    """A run of an agent, and its outcome: `answered`, once the question was `asked`.
+
+    Attributes:
+        answer_schema: The form of the answer; None if it has none.
+        agent: What answers, once the run is `opened`.
+        runs: What came of the last question.
+    """
 
     answered: Answered
+    agent: Prompter
+    runs: PromptRuns
 
     def __init__(
         self,
@@ -101,21 +109,14 @@ class AgentRun:
     ) -> None:
         self._resume = resume
         self._journal = settings.audit or resume
-        self._answer_schema = AnswerSchema.parse(answer_schema)
+        self.answer_schema = AnswerSchema.parse(answer_schema)
         self._settings = settings
         self._connection = connection
         self._interrupt = interrupt
         self._timeline = ChatTimeline() if streams else AgentTimeline()
         self._usage = TokenUsage()
-        self._runs: PromptRuns
         self._routes: list[ServerRoute] = []
-        self._agent: Prompter
         self._finished: FinishedPrompts | None = None
-
-    @property
-    def has_form(self) -> bool:
-        """Whether the answer is JSON, by a schema."""
-        return self._answer_schema is not None
 
     @contextmanager
     def asked(self, question: str, *, routes: list[ServerRoute]) -> Generator[None]:
@@ -141,7 +142,7 @@ class AgentRun:
             timeline.show("asking the servers for their tools")
             tools = self._tools(sessions, routes)
             sessions.run.records.journal = MemoryJournal()
-            prompter = self._agent = self._prompter(model, tools, sessions, routes)
+            prompter = self.agent = self._prompter(model, tools, sessions, routes)
             is_chat = what["kind"] == "chat"
             earlier, finished = (None, None) if is_chat else self._kept(sessions.run.id)
             if not is_chat:
@@ -167,14 +168,14 @@ class AgentRun:
     def turn(self, question: str, history: Sequence[ConversationRow]) -> None:
         """Asks a question that goes on with a conversation; raises `Canceled`."""
         self._timeline.show("the model reads the question")
-        self._runs = PromptRuns(prompter=self._agent, keep_errors=True, finished=self._finished)
+        self.runs = PromptRuns(prompter=self.agent, keep_errors=True, finished=self._finished)
         prompt = Prompt(text=question, history=tuple(history))
         try:
-            self._runs.run([prompt], is_canceled=self._interrupt, on_event=self._timeline)
+            self.runs.run([prompt], is_canceled=self._interrupt, on_event=self._timeline)
         finally:
             self._timeline.hide()
-        assert self._runs.first is not None
-        self.answered = self._runs.first
+        assert self.runs.first is not None
+        self.answered = self.runs.first
         self._usage += self.answered.timeline.usage
 
     @property
@@ -201,20 +202,12 @@ class AgentRun:
         else:
             note(f"{len(rows)} messages are in {file}.")
 
-    @property
-    def tool_names(self) -> list[str]:
-        return [bound.shown_name for bound in self._agent.toolset.bound]
-
     def prompts(self) -> tuple[list[OfferedPrompt], list[MCPError]]:
         """The prompts that the servers offer, and why some could not be asked."""
-        return offered_prompts(self._agent.run, self._routes)
-
-    def filled_in(self, prompt: OfferedPrompt, arguments: Mapping[str, str]) -> list[ConversationRow]:
-        """The messages of a prompt; raises `MCPError`."""
-        return filled_in(self._agent.run, prompt, arguments)
+        return offered_prompts(self.agent.run, self._routes)
 
     def cost(self) -> str:
-        usage, calls = self._usage, len(self._agent.records)
+        usage, calls = self._usage, len(self.agent.records)
         return f"{usage.input:,} tokens read, {usage.output:,} written; {calls} tool calls."
 
     def _kept(self, run: str) -> tuple[JournalContent | None, FinishedPrompts | None]:
@@ -235,9 +228,9 @@ class AgentRun:
     @property
     def _about(self) -> str:
         """Tells runs apart whose answers differ in form: one must not be told as that of the other."""
-        if self._answer_schema is None:
+        if self.answer_schema is None:
             return _ABOUT
-        form = sha256(canonical_json(self._answer_schema.schema).encode()).hexdigest()[:16]
+        form = sha256(canonical_json(self.answer_schema.schema).encode()).hexdigest()[:16]
         return f"{_ABOUT}, answer in the form {form}"
 
     def _open_question(self, finished: FinishedPrompts | None) -> str:
@@ -249,24 +242,21 @@ class AgentRun:
             )
         return text
 
-    def warnings(self) -> list[str]:
-        return self._runs.warnings()
-
     def page(self) -> str:
         """The run as an HTML page."""
         from ..agents.timeline_page import timeline_page
 
-        model = f"{self._agent.model.name} at {self._agent.model.server}"
+        model = f"{self.agent.model.name} at {self.agent.model.server}"
         audit = self._journal
         facts = (("Model", model), ("Journal", None if audit is None else str(audit)))
         return timeline_page(
-            self._runs.timelines, title="knime-mcp agent", warning=self._runs.warning(), facts=facts
+            self.runs.timelines, title="knime-mcp agent", warning=self.runs.warning(), facts=facts
         )
 
     def as_json(self) -> dict[str, Any]:
         answered, timeline = self.answered, self.answered.timeline
         usage = timeline.usage
-        records = sorted(self._runs.prompter.records, key=lambda record: record.call)
+        records = sorted(self.runs.prompter.records, key=lambda record: record.call)
         return {
             "answer": answered.text if answered.error is None else None,
             **self._structured(),
@@ -283,7 +273,7 @@ class AgentRun:
 
     def _structured(self) -> dict[str, Any]:
         """The answer as a JSON value, where it has a form."""
-        if self._answer_schema is None:
+        if self.answer_schema is None:
             return {}
         has_form = self.answered.ending in (Ending.ANSWER, Ending.LIMIT)
         return {"structured_answer": json.loads(self.answered.text) if has_form else None}
@@ -334,7 +324,7 @@ class AgentRun:
             token_limit=self._settings.max_tokens,
             iteration_limit=self._settings.max_iterations,
             answer_at_limit=True,
-            answer_schema=self._answer_schema,
+            answer_schema=self.answer_schema,
             total_timeout=self._settings.time_limit,
             longest_wait=self._settings.longest_wait,
             stream=True,

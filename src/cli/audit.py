@@ -146,13 +146,8 @@ def _as_json(verified: Verification) -> dict[str, Any]:
 
 
 def _exit_code(verified: Verification) -> ExitCode:
-    match verified.verdict:
-        case Verdict.INTACT:
-            return ExitCode.OK
-        case Verdict.UNANCHORED:
-            return ExitCode.NOBODY_VOUCHES
-        case _:
-            return ExitCode.FAILED
+    codes = {Verdict.INTACT: ExitCode.OK, Verdict.UNANCHORED: ExitCode.NOBODY_VOUCHES}
+    return codes.get(verified.verdict, ExitCode.FAILED)
 
 
 def _complain_of(verification: Verification) -> None:

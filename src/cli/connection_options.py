@@ -5,6 +5,7 @@ import functools
 import os
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
@@ -14,10 +15,9 @@ import typer
 from ..client.limits import Timeouts
 from ..client.transports.stdio_server import StdioServer
 from ..system import words_of
-from ..types.errors import SettingInvalid
+from ..types.errors import MCPError, SettingInvalid
 from ..types.routing import SendCredentialsAs, ServerRoute, TransportName
 from ..types.secret_rules import is_secret_variable
-from . import completion
 from .command_errors import UsageError
 from .shared_options import SELDOM, options_under, show_all, takes
 
@@ -97,17 +97,28 @@ how_to_reach = options_under("How to reach the server")
 _seldom = options_under(SELDOM, hidden=True)
 _option = options_under()
 
+
+def servers(incomplete: str) -> list[tuple[str, str]]:
+    """The servers that the shell offers at the Tab key, with their places."""
+    from ..tools.node_settings.named_servers import known_entries, where
+
+    with suppress(MCPError):
+        entries = known_entries().items()
+        return [(name, where(entry)) for name, entry in entries if name.startswith(incomplete)]
+    return []
+
+
 UrlArgument: TypeAlias = Annotated[
     str | None,
     typer.Argument(
         metavar="SERVER",
         help="URL of the server, or its name in knime-mcp config. Left out with --stdio.",
-        autocompletion=completion.servers,
+        autocompletion=servers,
     ),
 ]
 ToolArgument: TypeAlias = Annotated[
     str | None,
-    typer.Argument(metavar="TOOL", help="The name that the server knows.", autocompletion=completion.tools),
+    typer.Argument(metavar="TOOL", help="The name that the server knows."),
 ]
 CA_FILE: Final = "Trust the certificates in this PEM file, too."
 PROXY: Final = "Use this proxy instead of the environment's; an empty text means none."
@@ -135,7 +146,6 @@ class ConnectionOptions:
     )
     scope: str | None = _seldom("The scopes to ask it for, separated by spaces.", metavar="SCOPES")
     bearer_env: str | None = _who("Send the token in this environment variable.", metavar="VARIABLE")
-    bearer_prompt: bool = _seldom("Ask for a token and send it.", "--bearer-prompt", default=False)
     secret_argument: list[str] | None = _seldom(
         "Hide this argument of calls in all records, like a password; may be repeated. A name, or a JSON"
         " pointer such as /login/code. Names such as password and api_key need not be given.",
@@ -267,7 +277,7 @@ class ConnectionOptions:
 
     @property
     def _secret_name(self) -> str | None:
-        return self.credential or self.bearer_env or ("token" if self.bearer_prompt else None)
+        return self.credential or self.bearer_env
 
     def _route(self, route: ServerRoute) -> ServerRoute:
         values = {
@@ -303,17 +313,8 @@ class ConnectionOptions:
             )
 
     def _check(self) -> None:
-        named = [
-            name
-            for name, given in (
-                ("--credential", self.credential),
-                ("--bearer-env", self.bearer_env),
-                ("--bearer-prompt", self.bearer_prompt),
-            )
-            if given
-        ]
-        if len(named) > 1:
-            raise UsageError(f"{' and '.join(named)} cannot be used together. Choose one of them.")
+        if self.credential and self.bearer_env:
+            raise UsageError("--credential and --bearer-env cannot be used together. Choose one of them.")
         if self.send_credentials_as == "header" and not self.header_name:
             raise UsageError(
                 "--send-credentials-as header needs --header-name, such as --header-name X-API-Key."

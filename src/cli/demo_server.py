@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Literal, Self
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Image
@@ -48,6 +48,7 @@ class DemoServer:
         self._answers = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()))
         self.url = f"{self._listener.url}/mcp"
+        self.port = urlsplit(self.url).port
 
     def __enter__(self) -> Self:
         self._thread.start()

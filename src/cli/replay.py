@@ -26,7 +26,7 @@ from .shared_options import SELDOM, RawCsvOption, RecordsArgument, options_under
 _often = options_under("What is called and compared")
 _seldom = options_under(SELDOM, hidden=True)
 _ON_RECORD: Final = (
-    *("credential", "bearer_env", "bearer_prompt", "send_credentials_as", "header_name", "issuer", "scope"),
+    *("credential", "bearer_env", "send_credentials_as", "header_name", "issuer", "scope"),
     *("header", "transport"),
 )
 
@@ -138,7 +138,7 @@ def replay(
     _check_files(file, out, html, audit)
     check_output(settings.write_rules)
     _check_connection(connection)
-    check_executor(executor, connection)
+    check_executor(executor)
     from ..runs.replaying import read_recording
     from .replay_run import ReplayRun, check_on_record, replay_options, with_commands
 

@@ -16,6 +16,7 @@ from ..tools.node_settings.named_servers import known_entries
 from ..tools.views.replay_page import replay_page, replay_step
 from ..tools.views.run_page import Steps
 from ..types.errors import MCPError
+from ..types.routing import ServerRoute
 from ..types.texts import counted
 from .command_errors import ExitCode, UsageError
 from .connection_options import is_command
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
     from ..runs.recorded_calls import RecordedCall, ReplayedCall
     from ..runs.replaying import Recording
-    from ..types.routing import ServerRoute
     from .command_errors import Interrupt
     from .connection_options import ConnectionOptions
     from .replay import ReplaySettings
@@ -281,26 +281,17 @@ def check_on_record(
     if calls and not any(options.rows.has(call.record, call.place) for call in calls):
         numbers = sorted(call.record.call or call.place for call in calls)
         raise UsageError(f"No call on record is one of --rows; they are {numbers[0]} to {numbers[-1]}.")
-    if options.servers:
-        _check_servers(options, routes_of(calls, ReplayOptions()))
-    if options.tools:
-        named = {call.record.tool_name for call in calls} | {call.tool.name for call in calls if call.tool}
-        _check_tools(options, {name for name in named if name})
-
-
-def _check_servers(options: ReplayOptions, routes: set[ServerRoute]) -> None:
+    routes = routes_of(calls, ReplayOptions()) if options.servers else set[ServerRoute]()
     for old in options.servers:
         # By the rules of the replay themselves: a beginning of a URL counts as well.
         if all(ReplayOptions(servers={old: _ANOTHER}).route(route) == route for route in routes):
             named = ", ".join(sorted({route.url for route in routes})) or "none"
             raise UsageError(f"No call on record is to the server {old} of --server; they are to: {named}.")
-
-
-def _check_tools(options: ReplayOptions, named: set[str]) -> None:
+    tools = {call.record.tool_name for call in calls} | {call.tool.name for call in calls if call.tool}
     for old in options.tools:
-        if old not in named:
-            tools = ", ".join(sorted(named)) or "none"
-            raise UsageError(f"No call on record is of the tool {old} of --tool; they are of: {tools}.")
+        if old not in tools:
+            named = ", ".join(sorted(filter(None, tools))) or "none"
+            raise UsageError(f"No call on record is of the tool {old} of --tool; they are of: {named}.")
 
 
 def _secrets(texts: Sequence[str]) -> dict[str, str]:

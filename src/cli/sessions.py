@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-import signal
-import sys
 import threading
 from functools import cached_property
-from getpass import GetPassWarning
 from typing import TYPE_CHECKING, Self
 from urllib.parse import urlsplit
-
-import typer
 
 from ..client.mcp_client import MCPClient
 from ..tools.node_settings.connection import KEYRING_SERVICE, Credential, fill, keyring_credential
 from ..types.errors import Canceled, SettingInvalid, ToolNotFound
 from ..types.routing import server_labels
-from .command_errors import UsageError
 from .connection_options import ConnectionOptions, is_command, started_server
 
 if TYPE_CHECKING:
@@ -220,9 +214,6 @@ class Credentials:
         self._options = options
         self._found: dict[str, Credential] = {}
 
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__}: {', '.join(self._found) or 'none'}>"
-
     def __call__(self, name: str | None) -> Credential | None:
         """Looks up a credential by name; its user name may be empty. None for None."""
         if name is None:
@@ -237,8 +228,6 @@ class Credentials:
         return [credential.password for credential in self._found.values()]
 
     def _look_up(self, name: str) -> Credential:
-        if self._options.bearer_prompt:
-            return Credential(name, "", _ask("Token"))
         if name == self._options.bearer_env:
             return Credential(name, "", secret_in(name, "--bearer-env"))
         credential = _from_environment(name) or keyring_credential(name)
@@ -269,19 +258,6 @@ def secret_in(name: str, option: str) -> str:
 def variable(name: str, part: str) -> str:
     """The environment variable of a credential's part, such as ``KNIME_MCP_PROD_PASSWORD``."""
     return f"KNIME_MCP_{re.sub(r'[^A-Za-z0-9]', '_', name).upper()}_{part}"
-
-
-def _ask(what: str) -> str:
-    # The first Ctrl-C ends a prompt; elsewhere it is only remembered.
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        return str(typer.prompt(what, hide_input=True, err=True)).strip()
-    except (typer.Abort, GetPassWarning):
-        if sys.stdin.isatty():
-            raise
-        raise UsageError(f"{what}: there is nobody to ask. Use --bearer-env VARIABLE.") from None
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _from_environment(name: str) -> Credential | None:

@@ -6,8 +6,7 @@ import sys
 
 import pytest
 
-from knime_mcp.cli.exported_servers import ExportedServers
-from knime_mcp.cli.named_servers import without_secrets
+from knime_mcp.cli.other_programs import ExportedServers, without_secrets
 from knime_mcp.tools.node_settings.named_servers import read_entries
 from tests.cli.conftest import ROOT, SECRET
 from tests.support import commands
