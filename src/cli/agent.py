@@ -6,10 +6,11 @@ import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
+from urllib.parse import urlsplit
 
 import typer
 
-from ..agents.model.chat_model import DEFAULT_TIMEOUT, is_anthropic
+from ..agents.model.chat_model import DEFAULT_TIMEOUT, is_anthropic, model_route
 from .command_errors import CommandError, ExitCode, Interrupt, UsageError, at_terminal, reports_errors
 from .connection_options import ConnectionOptions
 from .files import (
@@ -22,6 +23,7 @@ from .files import (
     write_page,
 )
 from .named_servers import known_model
+from .sessions import secret_in
 from .shared_options import SAVE_DIR, SELDOM, ServersOption, options_under, takes
 from .terminal import complain, note, print_json, print_markdown, print_text
 
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from .agent_run import AgentRun
 
 _model = options_under("The model")
+# Who answers nobody without a key, and the variable that their own documentation puts it into.
+_KEYS: Final = {"api.anthropic.com": "ANTHROPIC_API_KEY", "api.openai.com": "OPENAI_API_KEY"}
 _LIMITS: Final = "What the agent may do"
 _limit = options_under(_LIMITS)
 _seldom = options_under(SELDOM, hidden=True)
@@ -179,9 +183,24 @@ def checked_settings(settings: AgentSettings) -> AgentSettings:
         raise UsageError(
             "Where is the model? Give its base URL with --model-url, or keep both: config model."
         )
+    _check_key(settings)
     if settings.system is not None:
         settings = replace(settings, system=text_or_file(settings.system, "--system")[0])
     return settings
+
+
+def _check_key(settings: AgentSettings) -> None:
+    """Says that a key is missing, before anything is sent to the model, or a server is started."""
+    if settings.api_key_env:
+        secret_in(settings.api_key_env, "--api-key-env")
+    elif not settings.api_key:
+        route = model_route(settings.model_url, model=settings.model)
+        variable = _KEYS.get(urlsplit(route.url).hostname or "")
+        if variable is not None:
+            raise UsageError(
+                f"The model {settings.model} needs an API key. Put it into an environment variable, and name"
+                f" that: --api-key-env {variable}"
+            )
 
 
 def _with_known_model(settings: AgentSettings) -> AgentSettings:

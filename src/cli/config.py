@@ -165,7 +165,10 @@ def export(
     print_json(exported.content())
     for remark in exported.remarks:
         note(remark)
-    note(f"{programs()[program].name} reads it in {programs()[program].files[-1]}")
+    known = programs()[program]
+    note(
+        f"{known.name} reads it in {' or '.join(map(str, known.files))}: add it to what stands there already"
+    )
     return ExitCode.OK
 
 

@@ -29,6 +29,7 @@ from ..audit.verify import verify_file
 from ..client.protocol.messages import as_object
 from ..runs.call_values import PlannedCall
 from ..runs.server_configs import secrets_of
+from ..system import whole_file
 from ..tools.calling_hints import signature
 from ..tools.node_settings.named_servers import REFERENCE, known_entries
 from ..tools.views.html import element, heading, page, paragraph
@@ -80,19 +81,31 @@ def open_folder(
         Interrupt() as interrupt,
         tempfile.TemporaryDirectory() as pages,
         TriedCalls(folder, interrupt) as tried,
-        _serving(RunsInFolder(folder, Path(pages), tried), port) as url,
+        _serving(runs := RunsInFolder(folder, Path(pages), tried), port) as url,
     ):
         say(f"Open in a browser: {url}")
         note("Ctrl-C ends it.")
+        way_in = Path(pages) / "open.html"
         if can_ask():
-            webbrowser.open(url)
+            # Every user of this machine can read the command line of a browser, but not this file.
+            with whole_file(way_in, private=True) as part:
+                part.write_text(f'<meta http-equiv="refresh" content="0; url={url}">', encoding="utf-8")
+            webbrowser.open(way_in.as_uri())
         while not interrupt():
+            if runs.is_seen:
+                way_in.unlink(missing_ok=True)
             time.sleep(_POLL_SECONDS)
     return ExitCode.OK
 
 
 class RunsInFolder:
-    """What the page asks for: by path, as a page or as JSON."""
+    """What the page asks for: by path, as a page or as JSON.
+
+    Attributes:
+        is_seen: Whether a browser has found it.
+    """
+
+    is_seen = False
 
     def __init__(self, folder: Path, pages: Path, tried: TriedCalls) -> None:
         self.token = secrets.token_urlsafe(24)
@@ -110,6 +123,7 @@ class RunsInFolder:
         """The text at a path behind the token, and its type; None if there is none."""
         match path.split("/"):
             case [""]:
+                self.is_seen = True
                 return self._index(), "text/html"
             case ["runs", name, what]:
                 file = self._journals().get(unquote(name))

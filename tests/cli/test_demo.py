@@ -22,10 +22,10 @@ def test_the_main_job_from_start_to_end(cli, tmp_path):
         "search_text",
         "2. count_words, called once per row of a table",
         "$ knime-mcp audit show",
-        "There is no file 'lost_chapter.txt'",
         "complete in itself, but nobody vouches for it",
     ):
         assert words in done.out
+    assert "There is no file 'lost_chapter.txt'" in done.err
     assert sorted(file.name for file in out.iterdir()) == ["audit.html", "calls.jsonl", "results.csv"]
     with (out / "results.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
