@@ -355,6 +355,9 @@ def trust(
     try:
         if key is None:
             known = known_keys(file)
+            if not known:
+                say("You know no key yet: knime-mcp audit trust KEY --as NAME")
+                return ExitCode.OK
             show_table(None, ("whose", "key"), [(whose, str(each)) for each, whose in known.items()])
             note(f"They stand in {file}: one that you no longer trust, take out there")
             return ExitCode.OK
