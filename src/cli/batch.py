@@ -10,7 +10,6 @@ import typer
 
 from ..audit.table_formats import READABLE, WRITABLE, either, read_parameters
 from ..types.texts import counted
-from . import completion
 from .command_errors import CommandError, ExitCode, Interrupt, UsageError, reports_errors
 from .connection_options import ConnectionOptions, ToolArgument, UrlArgument
 from .executors import Concurrency, ExecutorOption, call_executor, check_executor
@@ -23,7 +22,7 @@ from .files import (
     check_table,
     going_on,
     is_same,
-    reading_table,
+    reading_records,
     split_pairs,
     with_pairs,
 )
@@ -60,7 +59,6 @@ def batch(
         typer.Argument(
             metavar="KEY=VALUE",
             help="Arguments of every call; a column of the same name wins. KEY:=JSON says it in JSON.",
-            autocompletion=completion.arguments,
         ),
     ] = None,
     out: Annotated[
@@ -153,7 +151,7 @@ def batch(
 
     Example: knime-mcp batch http://127.0.0.1:8931/mcp count_words examples/demo/parameters.csv
     """
-    check_executor(executor, connection)
+    check_executor(executor)
     route, words = connection.one_route(url, tool, table_file, *(arguments or ()))
     if len(words) < 2:
         raise UsageError("Name the tool and the table of its parameters, in this order, after the server.")
@@ -238,7 +236,7 @@ def _read(file: Path, tool: MCPTool, columns: Mapping[str, str], arguments_colum
     from ..client.validation.argument_schemas import parameters_in
 
     named = [*columns.values(), *([] if arguments_column is None else [arguments_column])]
-    with reading_table():
+    with reading_records():
         table = read_parameters(file, [*parameters_in(tool.parameter_schema), *named])
     for name in named:
         if name not in table.columns:

@@ -26,110 +26,75 @@ from .shared_options import SELDOM, RawCsvOption, RecordsArgument, options_under
 
 _often = options_under("What is called and compared")
 _seldom = options_under(SELDOM, hidden=True)
-_ON_RECORD: Final = ("credential", "bearer_env", "bearer_prompt", *OPTIONS)
+_ON_RECORD: Final = ("credential", "bearer_env", *OPTIONS)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReplaySettings:
     """The options of a replay, described by their help texts."""
 
-    call: Annotated[
-        list[str] | None,
-        _often(
-            "Also call tools of this name, with * for any text, that are not declared as read-only; may be"
-            " repeated.",
-            "--call",
-            metavar="PATTERN",
-        ),
-    ] = None
-    call_changed: Annotated[
-        bool, _seldom("Also call tools whose definition is not the one on record.", "--call-changed")
-    ] = False
-    dry_run: Annotated[
-        bool,
-        _often(
-            "Call nothing: ask the servers for their present tools, and check the arguments.", "--dry-run"
-        ),
-    ] = False
-    force_altered: Annotated[
-        bool,
-        _seldom(
-            "Replay records that are not as they were written, too; otherwise nothing is called.",
-            "--force-altered",
-        ),
-    ] = False
-    rows: Annotated[
-        str,
-        _often("Replay only these calls, such as 3,7-12,Row5.", metavar="ROWS"),
-    ] = ""
-    stop: Annotated[bool, _seldom("Stop at the first difference.", "--stop")] = False
-    server: Annotated[
-        list[str] | None,
-        _often(
-            "Call the server NEW instead of OLD; may be repeated. For a server that was a command:"
-            " stdio:NAME='COMMAND'. NAME alone: use the server of knime-mcp config, with its secrets.",
-            metavar="OLD=NEW",
-        ),
-    ] = None
-    tool: Annotated[
-        list[str] | None,
-        _seldom("The tool OLD on record is called NEW now; may be repeated.", metavar="OLD=NEW"),
-    ] = None
-    with_credential: Annotated[
-        list[str] | None,
-        _often(
-            "Send the credential that the file names OLD, or NEW in its place; without this option none is"
-            " sent, as a file can name any server. May be repeated.",
-            metavar="OLD[=NEW]",
-        ),
-    ] = None
-    secret: Annotated[
-        list[str] | None,
-        _seldom(
-            "The secret argument whose mark has these twelve digits is in this environment variable.",
-            metavar="DIGITS=VARIABLE",
-        ),
-    ] = None
-    ignore: Annotated[
-        list[str] | None,
-        _often(
-            "What may differ: a JSON pointer with * such as /items/*/id, or a regular expression. May be"
-            " repeated.",
-            metavar="RULE",
-        ),
-    ] = None
-    unordered: Annotated[
-        list[str] | None,
-        _seldom(
-            "The list there may have another order; of a text, its lines. May be repeated.", metavar="POINTER"
-        ),
-    ] = None
-    tolerance: Annotated[
-        float,
-        _seldom(
-            "Numbers may differ by this part of the larger one, such as 1e-9. Of two integers each digit"
-            " counts.",
-            min=0.0,
-            max=0.5,
-        ),
-    ] = 0.0
-    rules: Annotated[
-        Path | None, _seldom("Take rules from a file of --write-rules.", metavar="RULES.json")
-    ] = None
-    twice: Annotated[
-        bool,
-        _seldom(
-            "Make each read-only call twice, a moment apart: what differs then differs by itself, and"
-            " may differ from the record. Each rule that is learned is named.",
-            "--twice",
-        ),
-    ] = False
-    write_rules: Annotated[
-        Path | None,
-        _seldom(
-            "Write all rules of this replay, also what --twice learned, for --rules.", metavar="RULES.json"
-        ),
-    ] = None
+    call: list[str] | None = _often(
+        "Also call tools of this name, with * for any text, that are not declared as read-only; may be"
+        " repeated.",
+        "--call",
+        metavar="PATTERN",
+    )
+    call_changed: bool = _seldom(
+        "Also call tools whose definition is not the one on record.", "--call-changed", default=False
+    )
+    dry_run: bool = _often(
+        "Call nothing: ask the servers for their present tools, and check the arguments.",
+        "--dry-run",
+        default=False,
+    )
+    force_altered: bool = _seldom(
+        "Replay records that are not as they were written, too; otherwise nothing is called.",
+        "--force-altered",
+        default=False,
+    )
+    rows: str = _often("Replay only these calls, such as 3,7-12,Row5.", metavar="ROWS", default="")
+    stop: bool = _seldom("Stop at the first difference.", "--stop", default=False)
+    server: list[str] | None = _often(
+        "Call the server NEW instead of OLD; may be repeated. For a server that was a command:"
+        " stdio:NAME='COMMAND'. NAME alone: use the server of knime-mcp config, with its secrets.",
+        metavar="OLD=NEW",
+    )
+    tool: list[str] | None = _seldom(
+        "The tool OLD on record is called NEW now; may be repeated.", metavar="OLD=NEW"
+    )
+    with_credential: list[str] | None = _often(
+        "Send the credential that the file names OLD, or NEW in its place; without this option none is"
+        " sent, as a file can name any server. May be repeated.",
+        metavar="OLD[=NEW]",
+    )
+    secret: list[str] | None = _seldom(
+        "The secret argument whose mark has these twelve digits is in this environment variable.",
+        metavar="DIGITS=VARIABLE",
+    )
+    ignore: list[str] | None = _often(
+        "What may differ: a JSON pointer with * such as /items/*/id, or a regular expression. May be"
+        " repeated.",
+        metavar="RULE",
+    )
+    unordered: list[str] | None = _seldom(
+        "The list there may have another order; of a text, its lines. May be repeated.", metavar="POINTER"
+    )
+    tolerance: float = _seldom(
+        "Numbers may differ by this part of the larger one, such as 1e-9. Of two integers each digit counts.",
+        min=0.0,
+        max=0.5,
+        default=0.0,
+    )
+    rules: Path | None = _seldom("Take rules from a file of --write-rules.", metavar="RULES.json")
+    twice: bool = _seldom(
+        "Make each read-only call twice, a moment apart: what differs then differs by itself, and"
+        " may differ from the record. Each rule that is learned is named.",
+        "--twice",
+        default=False,
+    )
+    write_rules: Path | None = _seldom(
+        "Write all rules of this replay, also what --twice learned, for --rules.", metavar="RULES.json"
+    )
 
 
 @reports_errors
@@ -171,10 +136,9 @@ def replay(
     _check_files(file, out, html, audit)
     check_output(settings.write_rules)
     _check_connection(connection)
-    check_executor(executor, connection)
+    check_executor(executor)
     from ..runs.replaying import read_recording
-    from .replay_options import check_on_record, replay_options, with_commands
-    from .replay_run import ReplayRun
+    from .replay_run import ReplayRun, check_on_record, replay_options, with_commands
 
     connection = with_commands(connection, settings.server or ())
     options = replay_options(settings, connection)

@@ -11,7 +11,6 @@ from knime_mcp.audit.journal import Journal
 from knime_mcp.audit.journal_lines import JournalError
 from knime_mcp.audit.verify import verify_file
 from knime_mcp.cli import audit as audit_commands
-from knime_mcp.cli import audit_key
 from tests.audit.calls import write_run
 from tests.audit.signing import new_key, write_journal
 
@@ -108,13 +107,13 @@ def keys(tmp_path, monkeypatch):
 
 def test_a_key_on_a_full_disk_is_not_made_and_the_older_ones_stay(keys, capsys):
     with full_disk(100):
-        code, words = said(capsys, audit_key.new, name="me")
+        code, words = said(capsys, audit_commands.new, name="me")
     assert (code, "No key was made, as" in words, "too large" in words) == (1, True, True)
     assert list(keys.parent.iterdir()) == []
     new_key(keys, "old")
     before = keys.read_bytes()
     with full_disk(100):
-        assert said(capsys, audit_key.rotate, name="me")[0] == 1
+        assert said(capsys, audit_commands.rotate, name="me")[0] == 1
     assert (keys.read_bytes(), list(keys.parent.iterdir())) == (before, [keys])
 
 
@@ -143,7 +142,7 @@ def test_keys_that_are_no_keys_are_named_by_all_who_need_them(keys, tmp_path, ca
             keys.write_bytes(text if isinstance(text, bytes) else text.encode())
             keys.chmod(0o600)
         wanted = f"The keys in {keys} cannot be read: {why}. Restore the file"
-        for command in (audit_key.show, audit_key.new, audit_key.rotate):
+        for command in (audit_commands.show, audit_commands.new, audit_commands.rotate):
             code, words = said(capsys, command)
             if code != 1 or wanted not in words:
                 wrong[name] = words
@@ -164,10 +163,10 @@ def test_keys_that_others_may_read_sign_nothing(keys, tmp_path, capsys):
         keys.chmod(mode)
         with pytest.raises(JournalError, match=r"may be read by others.*chmod 600"):
             Journal(tmp_path / "new.jsonl", run="r")
-        code, words = said(capsys, audit_key.show)
+        code, words = said(capsys, audit_commands.show)
         assert (code, "so nothing is signed" in words) == (0, True)
         assert verify_file(path).intact
-    assert said(capsys, audit_key.rotate)[0] == 0
+    assert said(capsys, audit_commands.rotate)[0] == 0
     Journal(tmp_path / "new.jsonl", run="r").close()
 
 

@@ -39,6 +39,16 @@ def test_every_call_is_on_a_page_and_pages_lead_to_each_other(tmp_path, monkeypa
     assert "href" not in page.html
 
 
+def test_who_runs_no_scripts_sees_the_first_steps(tmp_path, monkeypatch):
+    monkeypatch.setattr(run_page, "_FIRST", 4)
+    write_run(tmp_path / "j.jsonl", 8)
+    (page,) = pages_of(tmp_path / "j.jsonl").values()
+    (without,) = re.findall("<noscript>(.*?)</noscript>", page.text, re.DOTALL)
+    assert without.count("<tr>") == 1 + 4
+    assert "<td>Row1</td><td>search</td><td>ok</td>" in without
+    assert "It failed" in without
+
+
 def test_a_page_shows_the_pictures_on_record_and_no_others(tmp_path):
     path = write_journal(tmp_path / "r.jsonl", ("a",))
     (tmp_path / "a2.png").write_bytes(b"another picture")

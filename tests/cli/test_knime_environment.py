@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from knime_mcp.cli.command_errors import CommandError
-from knime_mcp.cli.knime_environment import NodesEnvironment, nodes_environment
+from knime_mcp.cli.knime_setup import NodesEnvironment, nodes_environment
 from knime_mcp.version import VERSION
 
 

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from PIL import Image
 
 from docs.build_site import picture as drawing
-from knime_mcp.cli.demo_process import DemoServer
+from knime_mcp.cli.demo_server import DemoServer
 from tests.examples.running import EXAMPLES, command, run
 from tests.graph.studio.try_in_browser import node, person_at, press, studio
 from tests.screens.front_end import dialogs_in_browser

@@ -17,7 +17,7 @@ from pathlib import Path
 from knime_mcp.audit.journal import Journal
 from knime_mcp.audit.record import CallRecord, CallStatus
 from knime_mcp.audit.verify import verify_file
-from knime_mcp.cli.demo_process import DemoServer
+from knime_mcp.cli.demo_server import DemoServer
 from knime_mcp.tools.views.journal_page import journal_pages
 from tests.examples.running import EXAMPLES
 from tests.support.browser import Browser

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict, assert_never, cast
 
 from ...audit.calls_table import tool_of
 from ...types.errors import ToolFormatError
-from ...types.texts import beginning, visible, without_surrogates
+from ...types.texts import beginning, shortened, visible, without_surrogates
 from ...types.tool import MCPTool, WorkflowTool
-from .html import Html, element, heading, join, meaning_of, page, paragraph
+from .html import Html, element, heading, join, meaning_of, page, paragraph, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 _MOST: Final = 10_000  # steps of a page, and as many bad ones
 _MOST_BYTES: Final = 8 << 20
 _LONGEST: Final = 20_000
+_FIRST: Final = 200  # steps, and characters of each of their texts
+_SHORT: Final = 240
 _LONGEST_PICTURE: Final = 1 << 20  # as a data URL, as a page is read at once
 _COLUMNS: Final = ("Row", "Step", "Status", "Arguments", "Result", "Took", "When")
 _ICONS: Final = {"mcp": "⚡", "workflow": "⧉"}
@@ -60,10 +62,12 @@ class Steps:
 
     Attributes:
         left_out: The number of steps that had no room.
+        first: What the first steps say in short, for who runs no scripts.
     """
 
     def __init__(self) -> None:
         self.left_out = 0
+        self.first: list[list[str]] = []
         self._texts: list[str] = []
         self._counts, self._sizes = [0, 0], [0, 0]
         self._tools: dict[str, str] = {}  # numbers by definition
@@ -83,6 +87,10 @@ class Steps:
             shown["tool"] = self._tools.setdefault(tool, str(len(self._tools)))
         text = json.dumps(shown, ensure_ascii=False, separators=(",", ":"))
         self._texts.append(text)
+        if len(self.first) < _FIRST:
+            came = step.get("altered") or step.get("error") or step.get("came") or step.get("structured")
+            cells = (step.get("row") or step.get("number"), *map(step.get, ("name", "status", "sent")), came)
+            self.first.append([shortened(str(cell or ""), _SHORT) for cell in cells])
         self._counts[is_bad] += 1
         self._sizes[is_bad] += len(text)
         return True
@@ -128,7 +136,11 @@ def run_page(
             element("div", *(element("span", name) for name in _COLUMNS), class_="heads"),
             element("div", id="steps", data_cursor=cursor),
             element("div", id="end"),
-            element("noscript", "This viewer runs no scripts: open the page in a browser to see the steps."),
+            element(
+                "noscript",
+                paragraph(f"Without scripts, the first {len(steps.first):,} steps are shown:", soft=True),
+                table(_COLUMNS[:5], steps.first),
+            ),
             paragraph(left_out, soft=True) if left_out else None,
         ),
         steps.data(),

@@ -63,7 +63,7 @@ def _run() -> None:
 
 def build_app(first: str | None = None) -> typer.Typer:
     """Builds the command line; of its first word only, if that names a command."""
-    from knime_mcp.cli.command_table import command_line
+    from knime_mcp.cli.commands import command_line
 
     app = command_line(__package__ or "", COMMANDS, first)
     app.callback()(lambda: None)  # a single command is still named

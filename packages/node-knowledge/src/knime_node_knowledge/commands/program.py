@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from knime_mcp.cli.app import prepare, until_canceled
-from knime_mcp.cli.command_table import Group, command_line
+from knime_mcp.cli.commands import Group, command_line
 from knime_mcp.version import VERSION
 
 if TYPE_CHECKING:
