@@ -22,9 +22,17 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, Protocol, Se
 
 from ..types.columns import ROW_ID, ColumnForm, column_name
 from ..types.errors import Canceled
-from ..types.texts import folded_name, json_integer, listed, named_once, why_no_json, without_surrogates
+from ..types.texts import (
+    counted,
+    folded_name,
+    json_integer,
+    listed,
+    named_once,
+    why_no_json,
+    without_surrogates,
+)
 from .arrow_cells import OUT_OF_RANGE, Unreadable, flat_table, json_value, python_values
-from .csv_formulas import guarded, guarded_names, unguarded
+from .csv_formulas import guarded, guarded_names, is_ours, unguarded
 from .excel_files import WorkbookError, WorkbookWriter, read_workbook
 from .sheet_facts import column_letters
 
@@ -37,6 +45,7 @@ if TYPE_CHECKING:
 
 _EXCELS: Final = re.compile(r'"?sep=([,;|\t])"?\s*$', re.IGNORECASE)
 """The first line with which Excel declares the separator of a CSV file."""
+_AS_TEXT: Final = r'^="([^"]*)"$'
 _LINE: Final = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n|\Z)")
 _INK: Final = re.compile(rb"\S")
 _BLANKS: Final = re.compile(r"[\s\u200b\ufeff]+")
@@ -330,8 +339,11 @@ def _read_csv(file: Path, wanted: Collection[str], *, separators: Iterable[str] 
         ):  # by Ctrl-C: Arrow stops, and raises this beside what the signal's handler does
             raise Canceled(f"{file} was not read to its end") from None
         except pa.ArrowInvalid as error:
-            raise TableError(f"{file} cannot be read as CSV: {str(error).rstrip('.')}") from None
+            uneven = next(_uneven_rows(data, header), None)
+            raise TableError(f"{file} {uneven or f'cannot be read as CSV: {error}'.rstrip('.')}") from None
         pa.default_memory_pool().release_unused()  # Arrow keeps what it read with, as large as the file
+    table, bare = _without_signs(table)
+    notes = (*notes, *bare)
     # Spreadsheets save empty columns behind the table, too.
     named = [
         name
@@ -440,27 +452,61 @@ def _names_of(cells: Iterable[Any], left: int) -> list[str]:
     return [name or f"Column {column_letters(left + place)}" for place, name in enumerate(names)]
 
 
-def _check_quotes(data: bytes, header: _Header, file: Path) -> Iterator[str]:
-    """Refuses cells whose quotation marks are not closed, and notes those that may have swallowed rows."""
+def _without_signs(table: pa.Table) -> tuple[pa.Table, list[str]]:
+    """A table with 00123 where programs wrote ``="00123"``, so that spreadsheets keep the zeros."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    compute: Any = pc
+    changed: list[str] = []
+    columns = () if is_ours(table.column_names) else zip(table.column_names, table.columns, strict=True)
+    for place, (name, column) in enumerate(columns):
+        if compute.any(compute.match_substring_regex(column, _AS_TEXT)).as_py():
+            texts = compute.replace_substring_regex(column, _AS_TEXT, r"\1")
+            table = table.set_column(place, pa.field(name, pa.string()), texts)
+            changed.append(f"'{name}'")
+    return table, [f'cells such as ="1" are the text in them, in {listed(changed)}'] if changed else []
+
+
+def _rows_below(data: bytes, header: _Header) -> Iterator[tuple[list[str], int]]:
+    """The rows below the names, each with the number of the line in which it ends; raises `csv.Error`."""
     before = csv.field_size_limit(len(data) + 1)
     lines = iter(io.TextIOWrapper(io.BytesIO(data), encoding="utf-8", newline=""))
     for _ in range(header.lines):
         next(lines)
     reader = csv.reader(lines, delimiter=header.separator, strict=True)
-    swallowed: list[str] = []
-    row, least = None, max(len(header.names) - 1, 1)
     try:
         for row in reader:
-            if any("\n" in cell and cell.partition("\n")[0].count(header.separator) >= least for cell in row):
-                swallowed.append(str(header.lines + reader.line_num))
-    except csv.Error:
-        line = header.lines + reader.line_num
-        raise TableError(
-            f"{file} has a quotation mark that is not closed, or one within a cell in quotes, in line {line}"
-            " or before it. Close it, or write two for one that is part of the text"
-        ) from None
+            yield row, header.lines + reader.line_num
+    except csv.Error as error:
+        raise csv.Error(str(header.lines + reader.line_num)) from error
     finally:
         csv.field_size_limit(before)
+
+
+def _uneven_rows(data: bytes, header: _Header) -> Iterator[str]:
+    wanted = len(header.names)
+    for row, line in _rows_below(data, header):
+        if row and len(row) != wanted:
+            yield (
+                f"has {counted(len(row), 'cell')} in line {line}, and {counted(wanted, 'name')} of columns in"
+                f" line {header.lines}. Write as many cells, and a cell with a separator in it in quotes"
+            )
+
+
+def _check_quotes(data: bytes, header: _Header, file: Path) -> Iterator[str]:
+    """Refuses cells whose quotation marks are not closed, and notes those that may have swallowed rows."""
+    swallowed: list[str] = []
+    least = max(len(header.names) - 1, 1)
+    try:
+        for row, line in _rows_below(data, header):
+            if any("\n" in cell and cell.partition("\n")[0].count(header.separator) >= least for cell in row):
+                swallowed.append(str(line))
+    except csv.Error as error:
+        raise TableError(
+            f"{file} has a quotation mark that is not closed, or one within a cell in quotes, in line {error}"
+            " or before it. Close it, or write two for one that is part of the text"
+        ) from None
     if swallowed:
         yield (
             "cells whose quotation marks enclose what looks like rows, to which a mark may be missing: up to"
