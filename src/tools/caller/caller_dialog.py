@@ -105,8 +105,7 @@ def _about(entry: ToolChoice, room: int) -> str:
         return ""
     length = min(room, _LONGEST_DESCRIPTION)
     short = shortened(" ".join(entry.description.split()), length)
-    kind = "Workflow" if entry.type == "workflow" else f"MCP tool at {entry.server}"
-    return f"{kind}. {short}" if short else kind
+    return f"MCP tool at {entry.server}. {short}".removesuffix(". ")
 
 
 def _json_columns(specs: list[Any]) -> list[str]:
