@@ -15,21 +15,29 @@ import re
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import partial
 from itertools import islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, Protocol, Self, cast
 
 from ..types.columns import ROW_ID, ColumnForm, column_name
 from ..types.errors import Canceled
-from ..types.texts import folded_name, json_integer, listed, named_once, why_no_json, without_surrogates
+from ..types.texts import (
+    counted,
+    folded_name,
+    json_integer,
+    listed,
+    named_once,
+    why_no_json,
+    without_surrogates,
+)
 from .arrow_cells import OUT_OF_RANGE, Unreadable, flat_table, json_value, python_values
-from .csv_formulas import guarded, guarded_names, unguarded
+from .csv_formulas import guarded, guarded_names, is_ours, unguarded
 from .excel_files import WorkbookError, WorkbookWriter, read_workbook
 from .sheet_facts import column_letters
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from pathlib import Path
     from types import TracebackType
 
@@ -37,6 +45,7 @@ if TYPE_CHECKING:
 
 _EXCELS: Final = re.compile(r'"?sep=([,;|\t])"?\s*$', re.IGNORECASE)
 """The first line with which Excel declares the separator of a CSV file."""
+_AS_TEXT: Final = r'^="([^"]*)"$'
 _LINE: Final = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n|\Z)")
 _INK: Final = re.compile(rb"\S")
 _BLANKS: Final = re.compile(r"[\s\u200b\ufeff]+")
@@ -82,16 +91,6 @@ class FileTable:
     def columns(self) -> list[str]:
         return self.table.column_names
 
-    def renamed(self, names: Mapping[str, str]) -> Self:
-        """The table with other names of some columns."""
-        table = self.table.rename_columns([names.get(name, name) for name in self.columns])
-        objects = self.objects
-        if objects is not None:
-            objects = [{names.get(name, name): value for name, value in row.items()} for row in objects]
-        disguised = tuple((names.get(name, name), cell) for name, cell in self.disguised)
-        unreadable = tuple((names.get(name, name), why) for name, why in self.unreadable)
-        return replace(self, table=table, objects=objects, disguised=disguised, unreadable=unreadable)
-
     def only(self, kept: Sequence[int]) -> Self:
         """The table with some of its rows, by their indices; each keeps its number."""
         import pyarrow as pa
@@ -107,16 +106,9 @@ class FileTable:
 
     def filled_rows(self) -> list[int]:
         """The indices of the rows that have a value other than blanks; all, if there are no columns."""
-        import pyarrow.compute as pc
-
-        compute: Any = pc
-        if not self.columns:
-            return list(range(self.total))
-        if self.objects is not None:
-            there = [not all(map(_is_blank, row.values())) for row in self.objects]
-        else:
-            there = reduce(compute.or_, map(_has_values, self.table.columns)).to_pylist()
-        return [index for index, is_there in enumerate(there) if is_there]
+        return [
+            index for index, row in enumerate(self.rows()) if not row or not all(map(_is_blank, row.values()))
+        ]
 
     @property
     def total(self) -> int:
@@ -137,21 +129,6 @@ def _is_blank(value: Any) -> bool:
     return value is None or (isinstance(value, str) and _BLANKS.fullmatch(value) is not None)
 
 
-def _has_values(column: pa.ChunkedArray[Any]) -> Any:
-    """For each cell whether it has a value other than blanks; an empty text in CSV is one, in quotes."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    compute: Any = pc
-    there = compute.is_valid(column)
-    if pa.types.is_string(column.type):
-        blank = compute.fill_null(
-            compute.match_substring_regex(column, r"^[\s\p{Z}\x{200B}\x{FEFF}]+$"), False
-        )
-        there = compute.and_not(there, blank)
-    return there
-
-
 class _Writer(Protocol):
     """Writes tables with the same columns into one stream, as Arrow's writers do.
 
@@ -168,14 +145,11 @@ class _Format(NamedTuple):
     A reader gives the file's own values, or a `TableError` that names the file, whatever is in it. Two
     columns of one name are such an error (`_check_names`). Other names are those that the columns may have,
     by which a sheet's head is found below its title. A writer takes any number of pieces, in memory
-    that does not grow with them.
-
-    A format that guards cells against being read as formulas has a further writer without the guard.
+    that does not grow with them; where cells may be read as formulas, they have a guard if it is said so.
     """
 
     read: Callable[[Path, Collection[str]], FileTable] | None = None
-    open_writer: Callable[[BinaryIO, pa.Schema], _Writer] | None = None
-    open_raw_writer: Callable[[BinaryIO, pa.Schema], _Writer] | None = None
+    open_writer: Callable[[BinaryIO, pa.Schema, bool], _Writer] | None = None
 
 
 def either(*endings: str) -> str:
@@ -221,11 +195,12 @@ class TableWriter:
     """
 
     def __init__(self, file: Path, *, raw_csv: bool = False) -> None:
-        _, open_writer, open_raw_writer = _format(file)
+        _, open_writer = _format(file)
         if open_writer is None:
             raise TableError(wrong_ending(file, WRITABLE, "written"))
         self.file = file
-        self._open_writer = open_raw_writer if raw_csv and open_raw_writer else open_writer
+        self._open_writer = open_writer
+        self._guard = not raw_csv
         self._stream: BinaryIO | None = None
         self._writer: _Writer | None = None
 
@@ -249,7 +224,7 @@ class TableWriter:
             self._stream = self.file.open("wb")  # Arrow cannot open names that are not UTF-8
         if self._writer is None:
             try:
-                self._writer = self._open_writer(self._stream, piece.schema)
+                self._writer = self._open_writer(self._stream, piece.schema, self._guard)
             except WorkbookError as error:
                 raise TableError(f"{self.file} cannot be written: it {error}") from None
         self._writer.write_table(piece)
@@ -330,8 +305,11 @@ def _read_csv(file: Path, wanted: Collection[str], *, separators: Iterable[str] 
         ):  # by Ctrl-C: Arrow stops, and raises this beside what the signal's handler does
             raise Canceled(f"{file} was not read to its end") from None
         except pa.ArrowInvalid as error:
-            raise TableError(f"{file} cannot be read as CSV: {str(error).rstrip('.')}") from None
+            uneven = next(_uneven_rows(data, header), None)
+            raise TableError(f"{file} {uneven or f'cannot be read as CSV: {error}'.rstrip('.')}") from None
         pa.default_memory_pool().release_unused()  # Arrow keeps what it read with, as large as the file
+    table, bare = _without_signs(table)
+    notes = (*notes, *bare)
     # Spreadsheets save empty columns behind the table, too.
     named = [
         name
@@ -440,27 +418,61 @@ def _names_of(cells: Iterable[Any], left: int) -> list[str]:
     return [name or f"Column {column_letters(left + place)}" for place, name in enumerate(names)]
 
 
-def _check_quotes(data: bytes, header: _Header, file: Path) -> Iterator[str]:
-    """Refuses cells whose quotation marks are not closed, and notes those that may have swallowed rows."""
+def _without_signs(table: pa.Table) -> tuple[pa.Table, list[str]]:
+    """A table with 00123 where programs wrote ``="00123"``, so that spreadsheets keep the zeros."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    compute: Any = pc
+    changed: list[str] = []
+    columns = () if is_ours(table.column_names) else zip(table.column_names, table.columns, strict=True)
+    for place, (name, column) in enumerate(columns):
+        if compute.any(compute.match_substring_regex(column, _AS_TEXT)).as_py():
+            texts = compute.replace_substring_regex(column, _AS_TEXT, r"\1")
+            table = table.set_column(place, pa.field(name, pa.string()), texts)
+            changed.append(f"'{name}'")
+    return table, [f'cells such as ="1" are the text in them, in {listed(changed)}'] if changed else []
+
+
+def _rows_below(data: bytes, header: _Header) -> Iterator[tuple[list[str], int]]:
+    """The rows below the names, each with the number of the line in which it ends; raises `csv.Error`."""
     before = csv.field_size_limit(len(data) + 1)
     lines = iter(io.TextIOWrapper(io.BytesIO(data), encoding="utf-8", newline=""))
     for _ in range(header.lines):
         next(lines)
     reader = csv.reader(lines, delimiter=header.separator, strict=True)
-    swallowed: list[str] = []
-    row, least = None, max(len(header.names) - 1, 1)
     try:
         for row in reader:
-            if any("\n" in cell and cell.partition("\n")[0].count(header.separator) >= least for cell in row):
-                swallowed.append(str(header.lines + reader.line_num))
-    except csv.Error:
-        line = header.lines + reader.line_num
-        raise TableError(
-            f"{file} has a quotation mark that is not closed, or one within a cell in quotes, in line {line}"
-            " or before it. Close it, or write two for one that is part of the text"
-        ) from None
+            yield row, header.lines + reader.line_num
+    except csv.Error as error:
+        raise csv.Error(str(header.lines + reader.line_num)) from error
     finally:
         csv.field_size_limit(before)
+
+
+def _uneven_rows(data: bytes, header: _Header) -> Iterator[str]:
+    wanted = len(header.names)
+    for row, line in _rows_below(data, header):
+        if row and len(row) != wanted:
+            yield (
+                f"has {counted(len(row), 'cell')} in line {line}, and {counted(wanted, 'name')} of columns in"
+                f" line {header.lines}. Write as many cells, and a cell with a separator in it in quotes"
+            )
+
+
+def _check_quotes(data: bytes, header: _Header, file: Path) -> Iterator[str]:
+    """Refuses cells whose quotation marks are not closed, and notes those that may have swallowed rows."""
+    swallowed: list[str] = []
+    least = max(len(header.names) - 1, 1)
+    try:
+        for row, line in _rows_below(data, header):
+            if any("\n" in cell and cell.partition("\n")[0].count(header.separator) >= least for cell in row):
+                swallowed.append(str(line))
+    except csv.Error as error:
+        raise TableError(
+            f"{file} has a quotation mark that is not closed, or one within a cell in quotes, in line {error}"
+            " or before it. Close it, or write two for one that is part of the text"
+        ) from None
     if swallowed:
         yield (
             "cells whose quotation marks enclose what looks like rows, to which a mark may be missing: up to"
@@ -590,7 +602,9 @@ def _as_people_read(names: list[str]) -> list[str]:
 
 
 class _ExcelWriter:
-    def __init__(self, stream: BinaryIO, schema: pa.Schema) -> None:
+    """Writes a sheet, whose texts stay texts without a guard."""
+
+    def __init__(self, stream: BinaryIO, schema: pa.Schema, _: bool) -> None:
         self._order = _as_people_read(schema.names)
         self._writer = WorkbookWriter(stream, self._order)
 
@@ -614,7 +628,7 @@ def _excel_value(value: Any) -> Any:
 class _JsonLinesWriter:
     """Writes a JSON object per row, with the columns' names as keys; a missing cell is null."""
 
-    def __init__(self, stream: BinaryIO, schema: pa.Schema) -> None:
+    def __init__(self, stream: BinaryIO, schema: pa.Schema, _: bool) -> None:
         self._stream = stream
         self._names: list[str] = schema.names
 
@@ -628,7 +642,7 @@ class _JsonLinesWriter:
         pass  # the stream is closed by who opened it
 
 
-def _open_parquet(stream: BinaryIO, schema: pa.Schema) -> _Writer:
+def _open_parquet(stream: BinaryIO, schema: pa.Schema, _: bool) -> _Writer:
     from pyarrow import parquet
 
     return parquet.ParquetWriter(stream, schema)
@@ -637,9 +651,7 @@ def _open_parquet(stream: BinaryIO, schema: pa.Schema) -> _Writer:
 class _CsvWriter:
     """Writes CSV, which has no types for lists, structures, bytes and zones: they become text."""
 
-    def __init__(
-        self, stream: BinaryIO, schema: pa.Schema, *, separator: str = ",", guard: bool = True
-    ) -> None:
+    def __init__(self, stream: BinaryIO, schema: pa.Schema, guard: bool, *, separator: str = ",") -> None:
         from pyarrow import csv as arrow_csv
 
         self._guard = guard
@@ -661,12 +673,8 @@ class _CsvWriter:
 
 
 FORMATS: Final[dict[str, _Format]] = {
-    ".csv": _Format(_read_csv, _CsvWriter, partial(_CsvWriter, guard=False)),
-    ".tsv": _Format(
-        partial(_read_csv, separators=("\t",)),
-        partial(_CsvWriter, separator="\t"),
-        partial(_CsvWriter, separator="\t", guard=False),
-    ),
+    ".csv": _Format(_read_csv, _CsvWriter),
+    ".tsv": _Format(partial(_read_csv, separators=("\t",)), partial(_CsvWriter, separator="\t")),
     ".xlsx": _Format(_read_excel, _ExcelWriter),
     ".parquet": _Format(_read_parquet, _open_parquet),
     ".jsonl": _Format(_read_json_lines, _JsonLinesWriter),

@@ -175,7 +175,8 @@ def batch(
         CommandSessions(connection, interrupt) as sessions,
     ):
         found = sessions.find_tool(route, tool)
-        parameters = _read(table, found, pairs(column, "--column"), arguments_column)
+        named_columns = pairs(column, "--column")
+        parameters = _read(table, found, named_columns, arguments_column)
         rows = parameters.filled_rows()
         left_out = sorted({*range(parameters.total)}.difference(rows))
         earlier, outcomes = None, outcome_columns(parameters.columns)
@@ -190,6 +191,7 @@ def batch(
             values=with_pairs({}, constants, found.parameter_schema),
             parameters=ParameterRows.of_file(parameters.only(rows[:limit])),
             json_column=arguments_column,
+            named_columns=named_columns,
             decimal_comma=decimal_comma,
             outcomes=outcomes,
             demands_arguments=True,
@@ -232,7 +234,7 @@ def batch(
 
 
 def _read(file: Path, tool: MCPTool, columns: Mapping[str, str], arguments_column: str | None) -> FileTable:
-    """The table, with the columns of ``--column`` under the names of their parameters."""
+    """The table, which has the columns that are named."""
     from ..client.validation.argument_schemas import parameters_in
 
     named = [*columns.values(), *([] if arguments_column is None else [arguments_column])]
@@ -244,7 +246,7 @@ def _read(file: Path, tool: MCPTool, columns: Mapping[str, str], arguments_colum
     for parameter in columns:
         if parameter in table.columns:
             raise UsageError(f"{file} has a column '{parameter}' already. Leave out --column, or rename it.")
-    return table.renamed({column: parameter for parameter, column in columns.items()})
+    return table
 
 
 def _failed(table: FileTable, rows: list[int], file: Path) -> list[int]:
@@ -305,7 +307,7 @@ def _sum_up(run: TableRun, seconds: float, journal: Path | None, out: Path | Non
     if out is not None and out.suffix.lower() in READABLE:
         again = typed_again(
             "--only-failed",
-            without=("--audit", "--resume", "--out", "--column"),  # the file has the parameters' names
+            without=("--audit", "--resume", "--out"),
             instead={str(table): str(out), "--only-failed": None},
         )
         note(f"Correct the rows in {out} that failed, and call them again: {again}")

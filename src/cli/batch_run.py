@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -175,7 +175,8 @@ def _table(
             earlier.without(name for name, *_ in plan_results((), all_columns=there).columns)
         )
     layout = plan_results(parameters.columns, all_columns=ColumnForm.PORTABLE if all_columns else None)
-    with TypedResults(parameters_of(tool), known) as typed, TableFile(out, raw_csv=raw_csv) as file:
+    typed = TypedResults(parameters_of(tool), known)
+    with closing(typed), TableFile(out, raw_csv=raw_csv) as file:
         writer = ResultsWriter(
             layout, parameters.table, file.write if all_columns else typed.write, equal=False
         )
@@ -211,7 +212,7 @@ def _table(
 @contextmanager
 def _records(out: Path, run: TableRun, *, raw_csv: bool) -> Generator[Sink]:
     """Opens the sink for the records in the results, which are written when all of them are known."""
-    with RecordsCollector() as found, TableFile(out, raw_csv=raw_csv) as file:
+    with closing(RecordsCollector()) as found, TableFile(out, raw_csv=raw_csv) as file:
         try:
             yield found.add
         finally:

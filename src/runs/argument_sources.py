@@ -72,6 +72,8 @@ class PlannedCalls:
     tool_column: str | None = None  # the column that names each row's tool
     # the column that holds all arguments of a row as JSON; None for one column per argument
     json_column: str | None = None
+    # the columns of parameters that are called differently
+    named_columns: Mapping[str, str] = field(default_factory=dict[str, str])
     decimal_comma: bool = False  # whether texts for parameters that are numbers are written as 1.234,5
     # columns that an earlier run wrote about its calls, which are arguments only of parameters with exactly
     # the same name: a *Status* is no ``status``
@@ -167,9 +169,14 @@ class PlannedCalls:
         return arguments
 
     def _learn(self, tool: Tool) -> _KnownTool:
-        parameters = parameters_of(tool, self._columns)
-        candidates = [name for name in self._columns if name in parameters or name not in self.outcomes]
-        column_of = plan_columns(parameters, candidates)
+        parameters = parameters_of(tool, [*self._columns, *self.named_columns])
+        named = {name: column for name, column in self.named_columns.items() if name in parameters}
+        candidates = [
+            name
+            for name in self._columns
+            if name not in named.values() and (name in parameters or name not in self.outcomes)
+        ]
+        column_of = plan_columns([name for name in parameters if name not in named], candidates) | named
         self._matched.update(column_of.values())
         entered = arguments_from_pairs(self.pairs, parameters, files=True)
         said = {name.strip(): text for name, text in self.pairs}  # of equal names the last counts

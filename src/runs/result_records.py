@@ -20,7 +20,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, Self, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..client.protocol.messages import as_list, as_object
 from ..client.validation.argument_schemas import items, kinds, parts_of, properties_in
@@ -31,7 +31,6 @@ from ..types.tool import MCPTool
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from types import TracebackType
 
     import pyarrow as pa
 
@@ -544,12 +543,7 @@ class RecordsCollector:
     """The columns that tools declare whose results are one object."""
     _has_objects: bool = False
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
         self._spool.close()
 
     def add(self, outcome: CallOutcome) -> None:

@@ -14,7 +14,6 @@ from .result_records import RecordColumns, records_of, single_record, typed_cell
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
-    from types import TracebackType
 
     import pyarrow as pa
 
@@ -43,12 +42,7 @@ class TypedResults:
     _pieces: Any = field(default_factory=tempfile.TemporaryFile)
     _writer: Any = None
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
         self._records.close()
         self._pieces.close()
 

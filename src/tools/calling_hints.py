@@ -78,7 +78,6 @@ class ToolChoice:
     """A tool as a dialog shows it."""
 
     name: str  # shown name, unique in the Provider's table
-    type: str = "mcp"  # or workflow
     route: str = ""  # `ServerRoute.uri` without tool and digest: the server and the name of its credential
     tool: str = ""  # the server's name of the tool, if the shown one is another
     digest: str = ""
@@ -128,7 +127,6 @@ def encode_choices(choices: Sequence[ToolChoice]) -> list[str]:
 def _encoded(tool: ToolChoice, description: int, has_parameters: bool, digest: int) -> str:
     texts = {
         "name": tool.name,
-        "type": "" if tool.type == "mcp" else tool.type,
         "tool": tool.tool,
         "digest": tool.digest[:digest],
         "description": shortened(tool.description, description) if description else "",
@@ -157,7 +155,7 @@ def decode_choices(flow_variables: Mapping[str, Any]) -> list[ToolChoice]:
     return list(tools.values())
 
 
-_TEXTS: Final = ("name", "type", "tool", "digest", "description")
+_TEXTS: Final = ("name", "tool", "digest", "description")
 
 
 def _decoded(entry: object) -> dict[str, Any]:
@@ -289,7 +287,7 @@ _BY_FORMAT: Final = {
 
 
 _LIKELY: Final = (
-    *(
+    *[
         "a",
         "A",
         "1",
@@ -305,7 +303,7 @@ _LIKELY: Final = (
         "1.0.0",
         "00:00",
         "#00ff00",
-    ),
+    ],
     *(text for form, text in _BY_FORMAT.items() if form not in ("regex", "json-pointer")),
 )
 """What people mean by most patterns; nobody makes up a text for any other one."""

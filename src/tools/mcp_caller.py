@@ -8,7 +8,7 @@ modules in `execute` only.
 from __future__ import annotations
 
 import dataclasses
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -173,7 +173,7 @@ class MCPToolCaller(CallerDialog):
         sessions = connection.Sessions(
             ctx, credential, timeouts, pinning=self.pinning, secret_arguments=self.secret_arguments
         )
-        with RecordsCollector() as found:
+        with closing(RecordsCollector()) as found:
 
             def take(outcome: CallOutcome) -> None:
                 writer.add(outcome)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .provider.provide import Provision, ServerRequest
 
 _SERVERS: Final = 0
-_LIKELY_URL_COLUMNS: Final = ("server url", "url", "server", "address", "endpoint", "server_url")
+_LIKELY_URL_COLUMNS: Final = ("server url", "server_url", "url")
 
 
 class _OnFailure(knext.EnumParameterOptions):
@@ -383,18 +383,9 @@ def _table(data: Any) -> Any:
 
 
 def _likely_column(names: list[str]) -> str:
-    by_name = {name.lower(): name for name in names}
-    for likely in _LIKELY_URL_COLUMNS:
-        if likely in by_name:
-            return by_name[likely]
-    if len(names) == 1:
-        return names[0]
-    if not names:
-        raise SettingInvalid(
-            "The Servers table has no String column that could hold the addresses",
-            setting="server_url_column",
-            fix="Connect a table with a row per server and a String column with its URL",
-        )
+    likely = [name for name in names if name.lower() in _LIKELY_URL_COLUMNS] or names
+    if len(likely) == 1:
+        return likely[0]
     raise SettingInvalid(
         "No column with server URLs is chosen",
         setting="server_url_column",

@@ -161,7 +161,7 @@ class MCPResourceReader:
     if_changed = server_reading.if_changed(
         f"What to do when a content's SHA-256 is not that in the column *{DIGEST}* of *Parameters*."
     )
-    on_error = server_reading.on_error()
+    on_error = shared_parameters.on_error("If one fails", "What to do when something cannot be read.")
     json_cells = knext.BoolParameter(
         "Text as JSON cells",
         "Adds a column *JSON* of KNIME's JSON type with the texts that are JSON.",

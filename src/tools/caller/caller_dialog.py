@@ -28,18 +28,6 @@ _SHORTEST_DESCRIPTION: Final = 60
 _LONGEST_HELP: Final = 6000
 
 
-class OnError(knext.EnumParameterOptions):
-    row = (
-        "Make an error row",
-        "The other calls go on. The row says in *Status* and *Error* what went wrong and what to do.",
-    )
-    fail = (
-        "Fail",
-        "The node fails at the first failed call. The calls that finished are kept, see *Resume an"
-        " interrupted run*.",
-    )
-
-
 # KNIME tells the functions that make the choices nothing of the settings, but loads them just before, in the
 # same thread. So a saved choice is still offered when its Provider was reset, and not shown as missing.
 loaded = threading.local()
@@ -117,8 +105,7 @@ def _about(entry: ToolChoice, room: int) -> str:
         return ""
     length = min(room, _LONGEST_DESCRIPTION)
     short = shortened(" ".join(entry.description.split()), length)
-    kind = "Workflow" if entry.type == "workflow" else f"MCP tool at {entry.server}"
-    return f"{kind}. {short}" if short else kind
+    return f"MCP tool at {entry.server}. {short}".removesuffix(". ")
 
 
 def _json_columns(specs: list[Any]) -> list[str]:
@@ -187,13 +174,10 @@ class CallerDialog:
         is_advanced=True,
     )
     # Errors
-    on_error = knext.EnumParameter(
+    on_error = shared_parameters.on_error(
         "If a call fails",
-        "What to do when a tool fails, cannot be reached, or does not take the arguments.",
-        default_value=OnError.row.name,
-        enum=OnError,
-        style=knext.EnumParameter.Style.VALUE_SWITCH,
-        is_advanced=True,
+        "What to do when a tool fails, cannot be reached, or does not take the arguments. See also *Resume an"
+        " interrupted run*.",
     )
     resume = knext.BoolParameter(
         "Resume an interrupted run",

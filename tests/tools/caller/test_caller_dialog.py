@@ -117,7 +117,7 @@ def test_the_dialog_offers_the_providers_tools(host):
             parameters=(ParameterHint("a", "integer", True), ParameterHint("b", "integer", False)),
             description="Adds\n numbers.",
         ),
-        ToolChoice(name="report", type="workflow", description="x" * 1000),
+        ToolChoice(name="report", description="x" * 1000),
         ToolChoice(name="sub\u202etract", description="Hides\u200b."),
     ]
     dialog = host.dialog(

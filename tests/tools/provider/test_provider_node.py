@@ -211,7 +211,7 @@ def test_the_flow_variable_lets_a_dialog_offer_the_tools(host, serve):
     rows(result)
     entries = result.flow_variables[f"{name} (2)"]
     (choice,) = decode_choices({name: entries})
-    assert (choice.name, choice.server, choice.type) == ("search", server.url, "mcp")
+    assert (choice.name, choice.server) == ("search", server.url)
     assert choice.label(choice.name) == "search(query: string)"
     assert choice.description == "Finds things."
 
