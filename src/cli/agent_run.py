@@ -1,4 +1,8 @@
-"""A run of an agent from the command line: its model, its tools, its journal, and its outcome."""
+"""A run of an agent from the command line: its model, tools and journal, what is shown, and what comes of it.
+
+Each turn and each call is told on standard error as it happens; before a call that a rule wants asked about,
+whoever sits at the terminal is asked.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``knime-mcp audit``: verifies, shows and exports records of calls."""
+"""``knime-mcp audit``: verifies, shows and exports records of calls; the keys that sign them, and others'."""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""``knime-mcp knime``: makes an installed KNIME load the nodes from here, and says why it does not."""
+"""``knime-mcp knime``: makes an installed KNIME load the nodes from here, and says why it does not.
+
+``knime.ini`` names a YAML file, ``-Dknime.python.extension.config=FILE``, and that has an entry for each
+extension: its folder, and the Python that runs it (`PythonExtensionPreferences` in
+https://github.com/knime/knime-python).
+"""
 
 from __future__ import annotations
 

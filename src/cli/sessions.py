@@ -1,4 +1,8 @@
-"""Makes clients, and the run of a command, from the options of the command line."""
+"""Makes clients, and the run of a command, from the options of the command line.
+
+Secrets come from the environment or the system's keyring; they are never on the command line itself, where
+every program on the machine could read them.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,11 @@
 Names, descriptions and results come from servers and are untrusted. On a terminal their control characters
 are shown as escapes, so that no server can recolour, overwrite or hide text. In a pipe or file, text is not
 changed. Progress is one changing line on a terminal; elsewhere, such as in logs, there is a line per report.
+
+There is one way of asking whoever sits at the terminal. Consent is given by somebody who has read the
+question. So what was typed or pasted before it is thrown away, and an answer is a whole line of one of the
+words that are offered; after *no* may stand why. Anything else is asked again. Where the input ends, nobody
+has answered.
 """
 
 from __future__ import annotations
