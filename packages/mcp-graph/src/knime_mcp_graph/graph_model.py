@@ -170,7 +170,7 @@ class GraphTool:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "by_id", {node.id: node for node in self.nodes})
-        object.__setattr__(self, "input_schema_json", compact_json(self.input_schema))
+        object.__setattr__(self, "input_schema_json", compact_json(json_value(dict(self.input_schema))))
 
     @property
     def entry(self) -> Node:

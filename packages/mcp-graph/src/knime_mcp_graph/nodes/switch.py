@@ -9,6 +9,7 @@ from knime_mcp.types.texts import compact_json, shortened
 from knime_mcp.yaml_text import as_list, as_mapping
 
 from ..expressions import holds
+from ..expressions.javascript import json_value, scalar_text
 from ..graph_model import Dialect, Rule
 from ..run_control import RunError
 from .node import Form, Node, NodeField, Opening, Raw, Shape, Way
@@ -160,7 +161,7 @@ def _label(rule: Any, dialect: Dialect) -> str:
 def _words(rule: Any) -> str:
     """A rule as people write it: ``n > 3 and not ok``."""
     if not isinstance(rule, dict) or len(cast("Raw", rule)) != 1:
-        return compact_json(rule)
+        return scalar_text(rule) if isinstance(rule, float) else compact_json(json_value(rule))
     ((operator, operands),) = cast("Raw", rule).items()
     values = [_words(value) for value in as_list(operands)] or [_words(operands)]
     if operator == "var":
