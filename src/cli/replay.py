@@ -210,8 +210,7 @@ _MOST_PRINTED = 200
 class ReplayRun:
     """A replay from the command line; its `summary` and the calls `shown` on the page.
 
-    With `as_json`, `print`
-    prints JSON for other programs.
+    With `as_json`, `print` prints JSON for other programs.
     """
 
     def __init__(
