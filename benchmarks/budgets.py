@@ -183,8 +183,8 @@ BUDGETS = (
     ),
     Budget("encoding 1,000 tools per cell, times ours", _per_cell("encode", "1,000"), least=6),
     Budget("encoding 100,000 tools per cell, times ours", _per_cell("encode", "100,000"), least=6),
-    Budget("decoding 1,000 tools per cell, times ours", _per_cell("decode", "1,000"), least=100),
-    Budget("decoding 100,000 tools per cell, times ours", _per_cell("decode", "100,000"), least=100),
+    Budget("decoding 1,000 tools per cell, times ours", _per_cell("decode", "1,000"), least=20),
+    Budget("decoding 100,000 tools per cell, times ours", _per_cell("decode", "100,000"), least=20),
     Budget(
         "a call that is checked, recorded and kept in a journal, times bare httpx",  # 1.35, and 10 % of it
         _against("audit: warm call", RECORDED, HTTPX),

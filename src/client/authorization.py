@@ -17,12 +17,12 @@ from typing import Any, Final, Protocol, TypeVar, cast, runtime_checkable
 from urllib.parse import parse_qsl, urlsplit
 
 from ..types.errors import MCPError, ServerError, SettingInvalid
+from ..types.routing import check_header_name
 from ..types.secret_rules import KnownSecrets, looks_secret, stands_out
 from ..types.texts import ours
 from .clock import IsCanceled
 from .protocol.messages import map_texts
 from .protocol.negotiation import ServerInfo
-from .protocol.tools import TOKEN
 from .transports.base import Step
 
 _TEXTS: Final = frozenset({"$comment", "default", "description", "example", "examples", "title"})
@@ -181,7 +181,7 @@ class HeaderAuth(StaticAuthorization):
     credential: str = field(default="", kw_only=True, compare=False)  # its name, for errors
 
     def __post_init__(self) -> None:
-        check_header_name("header_name", self.name)
+        check_header_name(self.name, "header_name")
         check_header_value("credentials", f"the value of header {self.name}", self.value)
 
     def headers(self, _: IsCanceled | None = None, /) -> dict[str, str]:
@@ -199,16 +199,6 @@ class OwnHeader(HeaderAuth):
     def describe(self) -> str:
         scheme, blank, _ = self.value.partition(" ")  # the scheme is no secret, a bare token is one
         return f"your own header {self.name}" + (f" ({ours(scheme)[:20]})" if blank else "")
-
-
-def check_header_name(setting: str, name: str) -> None:
-    """Refuses a header name that HTTP cannot carry."""
-    if not name or not TOKEN.issuperset(name):
-        raise SettingInvalid(
-            f"{name!r} is not a header name.",
-            setting=setting,
-            fix="Use letters, digits and '-' only, for example X-API-Key.",
-        )
 
 
 def check_header_value(setting: str, what: str, value: str) -> None:

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from ..types.errors import (
     ConnectError,
@@ -32,30 +32,19 @@ from .limits import exceeded
 from .listing import Listings, ToolsWatch
 from .protocol import messages
 from .protocol.messages import Answer, Refusal, Response
-from .protocol.negotiation import HANDSHAKE_VERSIONS, Era, ServerInfo, answer_inputs
+from .protocol.negotiation import HANDSHAKE_VERSIONS, Era, answer_inputs
 from .protocol.outcomes import Again, Moment, Ran, RequestOutcome, outcome_of, unanswered
 from .protocol.tools import ABSENT, CallToolResult, ToolDefinition, argument_headers
 from .refusals import describe_answer, error_from
 from .tasks import Send, call_as_task, finish_task, must_run_as_task, offers_tasks
 from .transports.base import Delivery
 
+if TYPE_CHECKING:
+    from .mcp_client import MCPClient
+
 _PAUSES: Final = (0.05, 0.1, 0.2, 0.25)  # before input rounds in which the server asks nothing
 _logger = logging.getLogger(__name__)
 _RESTART_SECONDS: Final = 5.0  # at most, and no longer than the connect clock
-HeadersFor = Callable[[Conversation], Mapping[str, str] | None]
-
-
-class Conversations(Protocol):
-    """The part of `MCPClient` that its own parts use."""
-
-    @property
-    def server(self) -> ServerInfo: ...
-
-    def conversation(self, wait: Wait, instead_of: Conversation | None = None) -> Conversation:
-        """The current conversation, or a new one if the current one is `instead_of`, which is lost."""
-        ...
-
-    def forget_server(self) -> None: ...
 
 
 @contextmanager
@@ -72,7 +61,7 @@ def _after_an_answer() -> Generator[None]:
 
 class ToolCalls:
     def __init__(
-        self, client: Conversations, settings: ConnectSettings, *, check_results: bool, reopen_sessions: bool
+        self, client: "MCPClient", settings: ConnectSettings, *, check_results: bool, reopen_sessions: bool
     ) -> None:
         self._client = client
         self._settings = settings
@@ -280,8 +269,7 @@ class ToolCalls:
         )
         with _after_an_answer():
             given = response.message.get("result")
-            is_plain = given is not None and not isinstance(given, dict)
-            if is_call and is_plain and "jsonrpc" in response.message:
+            if is_call and not isinstance(given, dict | None) and "jsonrpc" in response.message:
                 # The result of a function, which a server forgot to wrap.
                 response.message["result"] = {"content": given}
             result = messages.result_of(response.message)
@@ -300,9 +288,7 @@ class ToolCalls:
 
     def _must_run_as_task(self, name: str) -> bool:
         definition = self._definition(name)
-        if definition is None or "execution" not in definition.raw:
-            return False
-        return must_run_as_task(definition, self._client.server)
+        return definition is not None and must_run_as_task(definition, self._client.server)
 
     def _may_run_twice(self, name: str) -> bool:
         definition = self._definition(name)
@@ -397,7 +383,7 @@ class _Tally:
 class Requests:
     """Sends requests to one server, in the client's current conversation, or a new one if that is lost."""
 
-    def __init__(self, client: Conversations, settings: ConnectSettings, *, reopen_sessions: bool) -> None:
+    def __init__(self, client: "MCPClient", settings: ConnectSettings, *, reopen_sessions: bool) -> None:
         self._client = client
         self._settings = settings
         self._attempts = settings.limits.attempts
@@ -417,7 +403,7 @@ class Requests:
         on_progress: OnProgress | None = None,
         on_attempt: Callable[[], None] | None = None,
         on_sent: Callable[[], None] | None = None,
-        headers_for: HeadersFor | None = None,
+        headers_for: Callable[[Conversation], Mapping[str, str] | None] | None = None,
         relist: Callable[[Wait], object] | None = None,
     ) -> Response:
         """Sends a request until there is a result. `wait` holds for all attempts together.
@@ -457,14 +443,14 @@ class Requests:
                 continue
             except ConnectError as error:
                 again = unanswered(delivery.moment).again
-                may_repeat = again is Again.PAUSED or (again is Again.HARMLESS and idempotent)
-                pause = self._pause_after_failure(
-                    error,
-                    tally,
-                    wait,
-                    was_reached=conversation is not None,
-                    may_repeat=may_repeat or repeatable,
-                )
+                may_repeat = repeatable or again is Again.PAUSED or (again is Again.HARMLESS and idempotent)
+                # If there is no conversation to send it in, only a refused connection is tried again: a
+                # name, a certificate or a proxy does not mend itself in a second.
+                if conversation is None:
+                    may_repeat = error.phase == "tcp"
+                tally.failures += not self._may_be_restarting(error, wait)
+                is_enough = not may_repeat or tally.failures >= self._attempts
+                pause = None if is_enough else backoff(tally.failures or 2)
                 if pause is None or not wait.allows(pause):
                     raise
                 _logger.debug("%s is repeated: %s", method, error.what)
@@ -517,20 +503,6 @@ class Requests:
         self._away_since = self._away_since or now
         return now - self._away_since < min(_RESTART_SECONDS, wait.timeouts.connect)
 
-    def _pause_after_failure(
-        self, error: ConnectError, tally: _Tally, wait: Wait, *, was_reached: bool, may_repeat: bool
-    ) -> float | None:
-        """Seconds before a request without an answer may be sent again, None if it must not.
-
-        If there was no conversation to send it in, only a refused connection is tried again.
-        """
-        tally.failures += not self._may_be_restarting(error, wait)
-        # The other phases fail again for the same reason: a name, a certificate or a proxy does not mend
-        # itself in a second.
-        if not was_reached:
-            may_repeat = error.phase == "tcp"
-        return backoff(tally.failures or 2) if may_repeat and tally.failures < self._attempts else None
-
     def _pause_after_refusal(
         self, outcome: RequestOutcome, answer: Answer, tally: _Tally, conversation: Conversation, wait: Wait
     ) -> float | None:
@@ -539,7 +511,12 @@ class Requests:
             case Again.NEW_SESSION | Again.LOST_SESSION:
                 if self._may_reopen(tally, conversation, wait):
                     return 0.0
-                raise _lost_again(answer, tally.losses)
+                raise SessionLost(
+                    f"The server lost the session {tally.losses} times during one call; it says: "
+                    f"{describe_answer(answer)}",
+                    fix="Try again later: it may be restarting. If several servers share the address, each "
+                    "session has to stay with the one that opened it",
+                )
             case Again.NEGOTIATED | Again.OTHER_REVISION:
                 self._client.forget_server()
                 if not self._may_reopen(tally, conversation, wait):
@@ -579,11 +556,3 @@ class Requests:
             )
         _logger.debug("the session was lost; a new one is opened")
         return True
-
-
-def _lost_again(answer: Answer, losses: int) -> SessionLost:
-    return SessionLost(
-        f"The server lost the session {losses} times during one call; it says: {describe_answer(answer)}",
-        fix="Try again later: it may be restarting. If several servers share the address, each session "
-        "has to stay with the one that opened it",
-    )

@@ -73,18 +73,6 @@ class Wait:
     All that blocks raises `TimedOut` when a clock has run out, and `Canceled` when the person asked to stop.
     """
 
-    __slots__ = (
-        "_clock",
-        "_connect_at",
-        "_idle_at",
-        "_is_canceled",
-        "_next_look",
-        "_total_at",
-        "opening",
-        "timeouts",
-        "total",
-    )
-
     def __init__(
         self,
         timeouts: Timeouts,
@@ -123,10 +111,6 @@ class Wait:
     def farewell(self) -> "Wait":
         """A wait of one second for the cancel message, whatever ended this wait."""
         return Wait(FAREWELL, opening=self.opening)
-
-    @property
-    def now(self) -> float:
-        return self._clock()
 
     @property
     def left(self) -> float:

@@ -100,38 +100,24 @@ OnProgress = Callable[[Progress], None]
 OnNotification = Callable[[str, Mapping[str, Any]], None]
 
 
+@dataclass(slots=True, eq=False)
 class CallInbox:
     """Handles the messages that a server sends while a call waits; progress extends the call's idle clock."""
 
-    __slots__ = ("_on_list_changed", "_on_notification", "_on_progress", "_requests", "_wait", "token")
-
-    def __init__(
-        self,
-        requests: ServerRequests,
-        *,
-        wait: Wait | None = None,
-        on_progress: OnProgress | None = None,
-        on_list_changed: Callable[[], None] | None = None,
-        on_notification: OnNotification | None = None,
-    ) -> None:
-        self.token: int | None = None
-        self._requests = requests
-        self._wait = wait
-        self._on_progress = on_progress
-        self._on_list_changed = on_list_changed
-        self._on_notification = on_notification
-
-    @property
-    def wants_progress(self) -> bool:
-        return self._on_progress is not None
+    requests: ServerRequests
+    wait: Wait | None = None
+    on_progress: OnProgress | None = None
+    on_list_changed: Callable[[], None] | None = None
+    on_notification: OnNotification | None = None
+    token: int | None = None  # of the call's progress
 
     def notification(self, method: str, params: Mapping[str, Any]) -> None:
         if method == "notifications/progress":
             self._progress(params)
-        elif method == "notifications/tools/list_changed" and self._on_list_changed is not None:
-            self._on_list_changed()
-        if self._on_notification is not None:
-            self._on_notification(method, params)
+        elif method == "notifications/tools/list_changed" and self.on_list_changed is not None:
+            self.on_list_changed()
+        if self.on_notification is not None:
+            self.on_notification(method, params)
 
     def _progress(self, params: Mapping[str, Any]) -> None:
         # https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/progress: the token is the
@@ -139,26 +125,24 @@ class CallInbox:
         token = params.get("progressToken")
         if self.token is None or (token != self.token and token != str(self.token)):
             return  # progress of another call, or late progress
-        if self._wait is not None:
-            self._wait.reset_idle()
-        progress, message = _as_float(params.get("progress")), params.get("message")
-        if self._on_progress is not None and progress is not None:
-            text = message if isinstance(message, str) else None
-            report(self._on_progress, Progress(progress, _as_float(params.get("total")), text))
+        if self.wait is not None:
+            self.wait.reset_idle()
+        progress, total = _as_float(params.get("progress")), _as_float(params.get("total"))
+        if self.on_progress is not None and progress is not None:
+            report(self.on_progress, Progress(progress, total, messages.as_text(params.get("message"))))
 
     def server_request(self, message: Message, reply: Callable[[Message], None]) -> None:
         def respond() -> None:
-            answer = self._requests.respond(message)
+            answer = self.requests.respond(message)
             if answer is not None:
                 reply(answer)
 
         # This thread reads the replies of all calls of its stream, and a person's answer takes minutes.
-        if self._requests.takes_long(message.get("method")):
+        if self.requests.takes_long(message.get("method")):
             # In the context of the call, if this thread is that of one.
-            within = copy_context().run
-            answering = threading.Thread(target=within, args=(respond,), name="knime-mcp-question")
-            answering.daemon = True
-            answering.start()
+            work = (respond,)
+            name = "knime-mcp-question"
+            threading.Thread(target=copy_context().run, args=work, name=name, daemon=True).start()
         else:
             respond()
 
@@ -239,7 +223,12 @@ class Conversation:
             ) from None
         delivery = delivery or Delivery()
         call = Call(
-            request_id, body, http, listens=listens, wants_progress=inbox.wants_progress, delivery=delivery
+            request_id,
+            body,
+            http,
+            listens=listens,
+            wants_progress=inbox.on_progress is not None,
+            delivery=delivery,
         )
         try:
             return self.transport.request(call, wait, inbox)
@@ -354,10 +343,7 @@ class _Connector:
         ids: Iterator[int],
         remembered: Remembered | None = None,
     ) -> None:
-        self._channel = channel
-        self._settings = settings
-        self._wait = wait
-        self._ids = ids
+        self._channel, self._settings, self._wait, self._ids = channel, settings, wait, ids
         self._inbox = CallInbox(
             settings.requests,
             on_list_changed=settings.on_list_changed,
@@ -446,16 +432,12 @@ class _Connector:
                 if delivery.moment is not Moment.MISSED or attempt >= self._settings.limits.attempts:
                     raise
                 continue
-            if (
-                not isinstance(answer, Refusal)
-                or not answer.is_transient
-                or attempt >= self._settings.limits.attempts
-            ):
+            if not isinstance(answer, Refusal) or not answer.is_transient:
                 return answer
-            if isinstance(action, Discover) and answer.status >= 500:
-                return answer  # perhaps the method is unknown to the server: try `initialize` next
+            # After a 5xx perhaps the method is unknown to the server: `initialize` is tried next.
+            is_unknown = isinstance(action, Discover) and answer.status >= 500
             pause = backoff(attempt, answer.retry_after)
-            if not self._wait.allows(pause):
+            if is_unknown or attempt >= self._settings.limits.attempts or not self._wait.allows(pause):
                 return answer
             self._wait.sleep(pause)
 

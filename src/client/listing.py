@@ -11,6 +11,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ..types.errors import ConnectError, MCPError, ProtocolError, ResultTooLarge, ServerError, TimedOut
@@ -63,30 +64,23 @@ _TEMPLATES: Final = _Kind("resources/templates/list", "resourceTemplates", "temp
 _PROMPTS: Final = _Kind("prompts/list", "prompts", "prompts")
 
 
+@dataclass(slots=True)
 class Listing:
-    """A list of tools, valid until `fresh_until` by the monotonic clock."""
-
-    def __init__(
-        self,
-        tools: list[ToolDefinition],
-        fresh_until: float = 0.0,
-        mirrored: dict[str, tuple[Mirrored, ...]] | None = None,
-    ) -> None:
-        self.tools = tools
-        self.fresh_until = fresh_until
-        self.by_name = {tool.name: tool for tool in reversed(tools)}  # of equal names the first one counts
-        self.mirrored = mirrored or {}
+    tools: list[ToolDefinition]
+    by_name: dict[str, ToolDefinition]  # of equal names the first one counts
+    mirrored: dict[str, tuple[Mirrored, ...]]
+    fresh_until: float  # by the monotonic clock
 
 
+@dataclass(slots=True)
 class _Pages:
-    def __init__(self) -> None:
-        self.entries: list[dict[str, Any]] = []
-        self.ttl = _LONGEST_TTL
-        self.count = 0
-        self.bytes = 0
-        self.values = 0
-        self.may_mirror = False
-        self.is_whole = True
+    entries: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    ttl: float = _LONGEST_TTL
+    count: int = 0
+    bytes: int = 0
+    values: int = 0
+    may_mirror: bool = False
+    is_whole: bool = True
 
 
 class Listings:
@@ -272,7 +266,8 @@ class Listings:
         self.dropped = tuple(dropped)
         # Only modern servers send `ttlMs`. In the handshake era a list
         # is out of date as soon as it is there.
-        return Listing(tools, time.monotonic() + pages.ttl if is_modern else 0.0, mirrored)
+        fresh_until = time.monotonic() + pages.ttl if is_modern else 0.0
+        return Listing(tools, {tool.name: tool for tool in reversed(tools)}, mirrored, fresh_until)
 
 
 def ttl_seconds(result: Mapping[str, Any]) -> float:
@@ -319,7 +314,7 @@ class ToolsWatch(ServerListener):
             self._on_changed()  # changes may have been announced since the last attempt
         self._has_begun = True
         params = {"notifications": {"toolsListChanged": True}}
-        inbox = _WatchInbox(self._requests, self.stop)
+        inbox = _WatchInbox(self._requests, on_refused=self.stop)
         try:
             delivery = Delivery()
             with self._attempt(delivery) as wait:
@@ -334,16 +329,13 @@ class ToolsWatch(ServerListener):
         return None
 
 
+@dataclass(slots=True, eq=False, kw_only=True)
 class _WatchInbox(CallInbox):
     """Reads from the server's acknowledgement whether it will announce changes of the tools."""
 
-    __slots__ = ("_on_refused", "heard", "is_refused")
-
-    def __init__(self, requests: ServerRequests, on_refused: Callable[[], None]) -> None:
-        super().__init__(requests)
-        self._on_refused = on_refused
-        self.heard = 0
-        self.is_refused = False
+    on_refused: Callable[[], None]
+    heard: int = 0
+    is_refused: bool = False
 
     def notification(self, method: str, params: Mapping[str, Any]) -> None:
         self.heard += 1
@@ -351,4 +343,4 @@ class _WatchInbox(CallInbox):
             granted = as_object(params["notifications"])
             if not granted.get("toolsListChanged"):
                 self.is_refused = True
-                self._on_refused()
+                self.on_refused()

@@ -8,11 +8,11 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import fields, replace
 from functools import partial
 from operator import attrgetter
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from ..types.errors import Canceled, ConnectError, MCPError, SettingInvalid, kind_and_place
@@ -126,20 +126,27 @@ class MCPClient:
                 setting="protocol_version",
                 fix=f"Use one of {', '.join(ALL_VERSIONS)}",
             )
-        if (server_uri, stdio, transport if isinstance(transport, MockTransport) else None).count(None) < 2:
+        self._stdio = stdio
+        self._mock = transport if isinstance(transport, MockTransport) else None
+        if (server_uri, stdio, self._mock).count(None) < 2:
             raise SettingInvalid(
                 "A server is either a URL or a command, or a mock",
                 setting="server_url",
                 fix="Leave the others out",
             )
-        self._stdio = stdio
-        self._mock = transport if isinstance(transport, MockTransport) else None
         url = None if server_uri is None else checked_url(server_uri)
         self._url = stdio.url if stdio is not None else self._mock.url if self._mock is not None else url
         self._headers = dict(headers or {})
         if auth is None and url is not None:
-            # What somebody wrote for this server comes before the machine's identity.
-            auth = self._own_header() or _company_login(url, network)
+            # What somebody wrote for this server comes before the machine's identity. A refusal says what
+            # was sent.
+            own = next((name for name in self._headers if name.lower() == "authorization"), None)
+            if own is not None:
+                auth = OwnHeader(own, self._headers.pop(own))
+            elif os.environ.get(IDENTITY_VARIABLE):
+                from .oauth.identity import company_login
+
+                auth = company_login(url, network)
         self._auth = auth
         self._given_secrets = tuple(secrets)
         self._timeouts = timeouts
@@ -170,11 +177,6 @@ class MCPClient:
         self._calls = ToolCalls(
             self, self._settings, check_results=check_results, reopen_sessions=reopen_sessions
         )
-
-    def _own_header(self) -> OwnHeader | None:
-        """What somebody wrote as a header, so that a refusal can say what was sent."""
-        name = next((name for name in self._headers if name.lower() == "authorization"), None)
-        return OwnHeader(name, self._headers.pop(name)) if name is not None else None
 
     def connect(self, server_uri: str | None = None, *, is_canceled: IsCanceled | None = None) -> ServerInfo:
         """Connects and negotiates; does nothing if the client is connected.
@@ -463,17 +465,23 @@ class MCPClient:
         finally:
             self._questions.release()
 
-    def _completed_errors(self, tool: str | None = None) -> "_CompletedErrors":
+    @contextmanager
+    def _completed_errors(self, tool: str | None = None) -> Generator[None]:
+        """Completes the errors that leave the client: adds server and tool, removes secrets and traceback.
+
+        The frames of a traceback hold arguments, credentials and large replies, which would stay in memory
+        and accessible as long as the error does.
+        """
         opening = self._opening
-
-        def completed(error: MCPError) -> MCPError:
+        try:
+            yield
+        except MCPError as error:
+            error.__traceback__ = error.__context__ = None
             # `close` cancels through the same flag, but no person has canceled.
-            if isinstance(error, Canceled) and self._opening != opening:
-                error = client_closed()
+            is_closed = isinstance(error, Canceled) and self._opening != opening
             # First in the error itself, which stays the context of its copy.
-            return error_without(self._all_secrets(), error).at(server=self._url, tool=tool)
-
-        return _CompletedErrors(completed)
+            shown = error_without(self._all_secrets(), client_closed() if is_closed else error)
+            raise shown.at(server=self._url, tool=tool) from None
 
     def _trace_step(self, trace: Trace, step: Step) -> None:
         secrets = tuple(self._all_secrets())
@@ -495,38 +503,6 @@ class MCPClient:
         yield from self.secrets()
         if self._may_hold_secrets:
             yield from values_in(self._headers, self._url or "")
-
-
-class _CompletedErrors:
-    """Completes the errors that leave the client: adds server and tool, and removes secrets and traceback.
-
-    The frames of a traceback hold arguments, credentials and large replies, which would stay in memory and
-    accessible as long as the error does.
-    """
-
-    __slots__ = ("_complete",)
-
-    def __init__(self, complete: Callable[[MCPError], MCPError]) -> None:
-        self._complete = complete
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if isinstance(error, MCPError):
-            del traceback
-            error.__traceback__ = error.__context__ = None
-            raise self._complete(error) from None
-
-
-def _company_login(url: str, network: NetworkSettings) -> Authorization | None:
-    if not os.environ.get(IDENTITY_VARIABLE):
-        return None
-    from .oauth.identity import company_login
-
-    return company_login(url, network)
 
 
 class SessionPool:
@@ -563,12 +539,11 @@ class SessionPool:
             if client is None:
                 client = self._connect(route)
                 with self._lock:
-                    closed = self._closed
-                    if not closed:
+                    if not self._closed:
                         self._clients[key] = client
-                if closed:
-                    client.close()
-                    raise ConnectError("The session pool is closed", phase="protocol", server=route.url)
+                        return client
+                client.close()
+                raise ConnectError("The session pool is closed", phase="protocol", server=route.url)
         return client
 
     def close(self) -> None:

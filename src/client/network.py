@@ -24,11 +24,11 @@ from urllib.request import getproxies, proxy_bypass
 
 from ..system import SYSTEM_CHECKS_CERTIFICATES, keep_connection_alive
 from ..types.errors import ConnectError, ConnectPhase, SettingInvalid
+from ..types.routing import check_url
 from ..types.texts import origin_and_path, without_surrogates
 from .clock import Wait
 from .transports.base import Step, Trace
 
-_UNSENDABLE: Final = re.compile(r"[\x00-\x20\x7f\ud800-\udfff]")
 _LONGEST_URL: Final = 65_536  # that httpx takes
 _NAME: Final = re.compile(r"(?:[a-z0-9_-]+\.)*[a-z_][a-z0-9_-]*\.?")  # the last label is not a number
 # The usual places of certificates, for a Python whose OpenSSL was built for another system.
@@ -52,37 +52,15 @@ def checked_url(server_uri: str) -> str:
     Raises `SettingInvalid`, without the URL, as any part of a malformed URL may be a secret.
     """
     url = server_uri.strip().partition("#")[0]
-    fix = "Enter the full URL, such as https://host/mcp"
-    if not url:
-        raise SettingInvalid("The server URL is empty", setting="server_url", fix=fix)
-    try:
-        parts = urlsplit(url)
-        host = parts.hostname
-        if parts.port == 0:  # other code would take the default port
-            raise ValueError
-    except ValueError:
-        raise SettingInvalid(
-            "The server URL has a malformed host or port", setting="server_url", fix=fix
-        ) from None
-    if parts.scheme not in {"http", "https"} or not host:
-        raise SettingInvalid(
-            "The server URL does not start with http:// or https:// and a host", setting="server_url", fix=fix
-        )
-    if "@" in parts.netloc:
-        raise SettingInvalid(
-            "The server URL holds a user name or password before '@'",
-            setting="server_url",
-            fix="Remove that part and give user name and password as credentials",
-        )
-    if _UNSENDABLE.search(url):
-        raise SettingInvalid(
-            "The server URL holds a space or control character", setting="server_url", fix=fix
-        )
-    if len(url) > _LONGEST_URL:
-        raise SettingInvalid("The server URL is far too long", setting="server_url", fix=fix)
+    parts = check_url(url)
     # httpx, the only full check, takes most of the time of importing the client: plain names do without it.
-    if ("[" in parts.netloc or not _is_plain(host)) and not is_usable(url):
-        raise SettingInvalid("The server URL names a host that cannot exist", setting="server_url", fix=fix)
+    is_plain = "[" not in parts.netloc and _is_plain(parts.hostname or "")
+    if len(url) > _LONGEST_URL or not (is_plain or is_usable(url)):
+        raise SettingInvalid(
+            "The server URL is far too long, or names a host that cannot exist",
+            setting="server_url",
+            fix="Enter the full URL, such as https://host/mcp",
+        )
     return parts.scheme + url[len(parts.scheme) :]  # in lower case, as other code compares it
 
 
@@ -229,16 +207,26 @@ class Proxy:
 
 
 def _ssl_context(ca_file: str | None, verify: bool) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if not verify:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         # In this order: Python refuses `CERT_NONE` while host names are checked.
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
         return context
-    trusted = _trusting_the_system()
+    paths = ssl.get_default_verify_paths()
+    if SYSTEM_CHECKS_CERTIFICATES:
+        import truststore  # imported here: takes 10 ms, and plain http does not need it
+
+        context = truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    # An empty folder of certificates is what a foreign OpenSSL often has:
+    # it would trust nobody, and say "self-signed".
+    elif paths.cafile or (paths.capath and any(Path(paths.capath).glob("*.0"))):
+        context.set_default_verify_paths()
+    elif bundle := next(filter(os.path.isfile, _BUNDLES), None):
+        context.load_verify_locations(cafile=bundle)
     if ca_file is not None:
         try:
-            trusted.load_verify_locations(cafile=str(Path(ca_file).expanduser()))
+            context.load_verify_locations(cafile=str(Path(ca_file).expanduser()))
         except OSError as error:  # includes ssl.SSLError, raised for a file that is not PEM
             reason = (
                 "is not a PEM file of certificates" if isinstance(error, ssl.SSLError) else "cannot be read"
@@ -249,26 +237,10 @@ def _ssl_context(ca_file: str | None, verify: bool) -> ssl.SSLContext:
                 fix="Ask your IT department for the company's root certificate in PEM form (a text file that "
                 "starts with -----BEGIN CERTIFICATE-----)",
             ) from None
-    return trusted
+    return context
 
 
 _shared_context: Final = functools.cache(_ssl_context)
-
-
-def _trusting_the_system() -> ssl.SSLContext:
-    if SYSTEM_CHECKS_CERTIFICATES:
-        import truststore  # imported here: takes 10 ms, and plain http does not need it
-
-        return truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    paths = ssl.get_default_verify_paths()
-    # An empty folder of certificates is what a foreign OpenSSL often has:
-    # it would trust nobody, and say "self-signed".
-    if paths.cafile or (paths.capath and any(Path(paths.capath).glob("*.0"))):
-        context.set_default_verify_paths()
-    elif bundle := next(filter(os.path.isfile, _BUNDLES), None):
-        context.load_verify_locations(cafile=bundle)
-    return context
 
 
 def _proxy(url: str, source: str) -> Proxy:
@@ -308,6 +280,7 @@ def _matches(name: str, rule: str) -> bool:
         return False
 
 
+@dataclass(slots=True, eq=False)
 class Dialer:
     """Opens connections under the connect clock; its errors name the failed step and the reason.
 
@@ -315,28 +288,20 @@ class Dialer:
     connecting, except the proxy's, and may raise to refuse.
     """
 
-    def __init__(
-        self,
-        network: NetworkSettings,
-        proxy: Proxy | None,
-        trace: Trace | None = None,
-        *,
-        check: Callable[[list[str]], None] | None = None,
-    ) -> None:
-        self._network = network
-        self._proxy = proxy
-        self._check = check
-        self.trace = trace
+    network: NetworkSettings
+    proxy: Proxy | None
+    trace: Trace | None = None
+    check: Callable[[list[str]], None] | None = None
 
     def open(self, host: str, port: int, wait: Wait) -> socket.socket:
         """A TCP connection to the server, or to the proxy."""
         with wait.connecting():
             addresses = self._resolve(host, port, wait)
             started = time.monotonic()
-            is_proxy = self._proxy is not None and self._proxy.address == (host, port)
-            if self._check is not None and not is_proxy:
+            is_proxy = self.proxy is not None and self.proxy.address == (host, port)
+            if self.check is not None and not is_proxy:
                 # The very addresses that are dialed: a second look-up could give others (DNS rebinding).
-                self._check([str(address[4][0]) for address in addresses])
+                self.check([str(address[4][0]) for address in addresses])
             phase: ConnectPhase = "proxy" if is_proxy else "tcp"
             what = f"connect to {'proxy ' if is_proxy else ''}{host}:{port}"
             try:
@@ -390,34 +355,27 @@ class Dialer:
         if self.trace is not None:
             self.trace(Step(phase, what, False, detail, time.monotonic() - started))
         host, port = address
-        if self._proxy is not None and address == self._proxy.address:
+        if self.proxy is not None and address == self.proxy.address:
             return ConnectError(
-                f"The proxy {self._proxy.describe()} cannot be reached: {detail}",
+                f"The proxy {self.proxy.describe()} cannot be reached: {detail}",
                 phase="proxy",
                 fix="Check the proxy's address, or take the server out of it with no_proxy",
             )
-        via = "" if self._proxy is None else f" The proxy was {self._proxy.describe()}."
         match phase:
             case "dns":
-                return ConnectError(
-                    f"The host name {host} cannot be resolved: {detail}",
-                    phase="dns",
-                    fix="Check the spelling of the host in the URL, and whether a VPN or proxy is needed",
-                )
+                what = f"The host name {host} cannot be resolved"
+                fix = "Check the spelling of the host in the URL, and whether a VPN or proxy is needed"
             case "tls":
-                return ConnectError(
-                    f"No secure connection to {host}: {detail}", phase="tls", fix=self._tls_fix(detail) + via
-                )
+                what, fix = f"No secure connection to {host}", self._tls_fix(detail)
+                fix += "" if self.proxy is None else f" The proxy was {self.proxy.describe()}."
             case _:
-                return ConnectError(
-                    f"{host} port {port} cannot be reached: {detail}",
-                    phase="tcp",
-                    fix="Check that the server runs, that host and port in the URL are right, and that no "
-                    "firewall or VPN is in between." + ("" if self._proxy else " No proxy was used."),
-                )
+                what = f"{host} port {port} cannot be reached"
+                fix = "Check that the server runs, that host and port in the URL are right, and that no "
+                fix += "firewall or VPN is in between." + ("" if self.proxy else " No proxy was used.")
+        return ConnectError(f"{what}: {detail}", phase=phase, fix=fix)
 
     def _tls_fix(self, detail: str) -> str:
-        trust = f"Trusted were {self._network.describe_trust()}."
+        trust = f"Trusted were {self.network.describe_trust()}."
         if "WRONG_VERSION" in detail or "wrong version" in detail or "record layer" in detail:
             return "The server does not seem to speak TLS on this port: try http:// instead of https://."
         if "Hostname mismatch" in detail or "doesn't match" in detail or "not valid for" in detail:
@@ -512,7 +470,12 @@ def _begin(address: Address) -> socket.socket:
     family, kind, protocol, _, target = address
     sock = socket.socket(family, kind, protocol)
     try:
-        _set_options(sock)  # before connecting, as a connection that was reset at once takes no options
+        # Before connecting, as a connection that was reset at once takes no options. Else a request in two
+        # pieces waits some 40 ms for the acknowledgement of the first (Nagle's algorithm).
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        # A firewall in between may forget a quiet connection without a word;
+        # probes keep it, or show that it is gone.
+        keep_connection_alive(sock, _KEEP_ALIVE_SECONDS)
         sock.setblocking(False)
         code = sock.connect_ex(target)
         if code not in (0, errno.EINPROGRESS, errno.EWOULDBLOCK):
@@ -521,12 +484,3 @@ def _begin(address: Address) -> socket.socket:
         sock.close()
         raise
     return sock
-
-
-def _set_options(sock: socket.socket) -> None:
-    # Else a request in two pieces waits some 40 ms for the acknowledgement
-    # of the first (Nagle's algorithm).
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    # A firewall in between may forget a quiet connection without a word;
-    # probes keep it, or show that it is gone.
-    keep_connection_alive(sock, _KEEP_ALIVE_SECONDS)

@@ -9,6 +9,7 @@ since the client declares the extension, a server may answer any call with a tas
 its questions come with the poll.
 """
 
+import itertools
 import logging
 import math
 from typing import Any, Final, Protocol
@@ -72,13 +73,12 @@ def call_as_task(
     if not isinstance(task_id, str):
         raise ProtocolError("The server was asked to run the tool as a task and answered without one")
     try:
-        polls = 0
         # For `input_required` the server asks while the client waits for the result, so polling ends.
-        while task.get("status") in ("working", "submitted"):
+        for polls in itertools.count(1):
+            if task.get("status") not in ("working", "submitted"):
+                break
             wait.sleep(poll_pause(task.get("pollInterval"), wait))
-            task = send("tasks/get", {"taskId": task_id}, wait, repeatable=True)
-            polls += 1
-            report_status(on_progress, task, polls)
+            task = _polled(send, task_id, wait, on_progress, polls)
         return send("tasks/result", {"taskId": task_id}, wait, repeatable=True)
     except BaseException as error:
         # A disconnect does not end a task, so it would go on working for nobody.
@@ -86,11 +86,15 @@ def call_as_task(
         raise _of_begun(error, task) from None
 
 
-def report_status(on_progress: OnProgress | None, task: dict[str, Any], polls: int) -> None:
-    """Reports the server's message about the task as progress."""
+def _polled(
+    send: Send, task_id: str, wait: Wait, on_progress: OnProgress | None, polls: int
+) -> dict[str, Any]:
+    """The task as it is now; the server's message about it is progress."""
+    task = send("tasks/get", {"taskId": task_id}, wait, repeatable=True)
     message = task.get("statusMessage")
     if on_progress is not None and isinstance(message, str):
         report(on_progress, Progress(float(polls), None, message))
+    return task
 
 
 def poll_pause(milliseconds: object, wait: Wait) -> float:
@@ -125,9 +129,8 @@ def finish_task(
             # A task that has ended at once still has to be polled for its result.
             if polls or task.get("status") not in ("completed", "failed"):
                 wait.sleep(poll_pause(task.get("pollIntervalMs"), wait))
-            task = send("tasks/get", {"taskId": task_id}, wait, repeatable=True)
             polls += 1
-            report_status(on_progress, task, polls)
+            task = _polled(send, task_id, wait, on_progress, polls)
             if task.get("status") == "input_required":
                 _answer(send, task_id, task, requests, wait, answered)
     except BaseException as error:

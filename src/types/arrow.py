@@ -15,13 +15,12 @@ from functools import cache, lru_cache
 from importlib.util import find_spec
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, assert_never, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, assert_never
 
 import pyarrow as pa
 
 from .errors import SettingInvalid, ToolFormatError
 from .routing import ServerRoute, split_tool
-from .texts import collector_paused
 from .tool import (
     FIELD_NAMES,
     MESSAGE_INDEX,
@@ -38,7 +37,7 @@ from .tool import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
 TOOL_STORAGE: Final = pa.struct(
     [
@@ -48,22 +47,18 @@ TOOL_STORAGE: Final = pa.struct(
 )
 """The Arrow type of a tool. Field 0 is int32 because KNIME's Python API has no byte type."""
 
-_AT_ONCE: Final = 4_000
-"""Tools that are read or written together. Larger parts are slower, as the first tools have left the
-processor's cache when the next field is read."""
-
-_LONG: Final = 2_000
-"""The smallest column in which looking for equal texts saves time."""
-
-_SAMPLE: Final = 64
-"""Texts at the start of a column that are checked for repetitions."""
-
 
 def encode_tools(tools: Sequence[Tool | None]) -> pa.StructArray:
     """Writes tools, None for a missing cell, as one array of type `TOOL_STORAGE`."""
-    # At least one part, as an empty column needs a type, too.
-    starts = range(0, max(1, len(tools)), _AT_ONCE)
-    return pa.concat_arrays([_encode(tools[start : start + _AT_ONCE]) for start in starts])
+    # Row after row in one list, as keeping a tuple per tool costs more than its texts.
+    values: list[int | str | None] = []
+    for tool in tools:
+        values += (None,) * len(FIELD_NAMES) if tool is None else to_fields(tool)
+    columns = [values[i :: len(FIELD_NAMES)] for i in range(len(FIELD_NAMES))]
+    arrays = [pa.array(column, entry.type) for column, entry in zip(columns, TOOL_STORAGE, strict=True)]
+    # Not by `is_null`, nor always by `is_valid` below: they import `pyarrow.compute`, which takes long.
+    mask = pa.array([tool is None for tool in tools], pa.bool_())
+    return pa.StructArray.from_arrays(arrays, fields=list(TOOL_STORAGE), mask=mask)
 
 
 def decode_tools(data: pa.Array | pa.ChunkedArray, *, rows: Sequence[str] | None = None) -> list[Tool | None]:
@@ -78,63 +73,15 @@ def decode_tools(data: pa.Array | pa.ChunkedArray, *, rows: Sequence[str] | None
     labels = range(len(data)) if rows is None else rows
     tools: list[Tool | None] = []
     for chunk in data.chunks if isinstance(data, pa.ChunkedArray) else [data]:
-        for start in range(0, len(chunk), _AT_ONCE):
-            part = chunk.slice(start, _AT_ONCE)
-            with collector_paused():
-                tools += _decode(part, labels[len(tools) : len(tools) + len(part)])
+        structs = chunk.storage if isinstance(chunk, pa.ExtensionArray) else chunk
+        # Unlike field(i), flatten applies the struct's validity and offset.
+        columns = [
+            to_list(column if column.type == wanted.type else _cast(column, wanted))
+            for column, wanted in zip(structs.flatten(), TOOL_STORAGE, strict=True)
+        ]
+        present = to_list(structs.is_valid()) if structs.null_count else [True] * len(structs)
+        tools += _from_columns(columns, present, labels[len(tools) :])
     return tools
-
-
-def _encode(tools: Sequence[Tool | None]) -> pa.StructArray:
-    columns = _to_columns(tools)
-    arrays = [
-        pa.array(values, entry.type)
-        if isinstance(values, list)
-        else pa.repeat(pa.scalar(values, entry.type), len(tools))
-        for values, entry in zip(columns, TOOL_STORAGE, strict=True)
-    ]
-    kinds = columns[TOOL_TYPE]
-    # Not by `is_null`, nor always by `is_valid` below: they import `pyarrow.compute`, which takes long.
-    mask = pa.array([kind is None for kind in kinds], pa.bool_()) if isinstance(kinds, list) else None
-    return pa.StructArray.from_arrays(arrays, fields=list(TOOL_STORAGE), mask=mask)
-
-
-def _decode(chunk: Any, rows: Sequence[str | int]) -> list[Tool | None]:
-    structs = chunk.storage if isinstance(chunk, pa.ExtensionArray) else chunk
-    # Unlike field(i), flatten applies the struct's validity and offset.
-    columns = [
-        _values(column if column.type == wanted.type else _cast(column, wanted))
-        for column, wanted in zip(structs.flatten(), TOOL_STORAGE, strict=True)
-    ]
-    present = to_list(structs.is_valid()) if structs.null_count else [True] * len(structs)
-    return _from_columns(columns, present, rows)
-
-
-def _to_columns(tools: Sequence[Tool | None]) -> Sequence[list[Any] | int | None]:
-    """For each of the nine fields the values of all tools, None for a missing tool.
-
-    Instead of a list it may be the one value that all tools have.
-    """
-    if {*map(type, tools)} == {MCPTool}:
-        # The usual column, in a third of the time that `to_fields` takes for each tool.
-        mcp_tools = cast("Sequence[MCPTool]", tools)
-        return (
-            1,
-            [tool.name for tool in mcp_tools],
-            [tool.description for tool in mcp_tools],
-            [tool.schema_json for tool in mcp_tools],
-            None,
-            [tool.declared_json for tool in mcp_tools],
-            -1,
-            None,
-            [tool.server_uri if tool.tool_name == tool.name else tool.cell_uri for tool in mcp_tools],
-        )
-    width = len(FIELD_NAMES)
-    # Row after row in one list, as keeping a tuple per tool costs more than its texts.
-    values: list[int | str | None] = []
-    for tool in tools:
-        values += (None,) * width if tool is None else to_fields(tool)
-    return [values[i::width] for i in range(width)]
 
 
 def _from_columns(
@@ -144,10 +91,6 @@ def _from_columns(
 
     A row that is not present has no tool, thus None.
     """
-    kinds, names, descriptions, schemas, _, declared, _, _, uris = columns
-    if kinds.count(1) == len(kinds) and all(names) and all(uris):
-        # The usual column, in a third of the time that `from_fields` takes for each tool.
-        return list(map(MCPTool.from_cell, names, descriptions, schemas, declared, uris, rows))
     return [
         from_fields(*fields, row=rows[position]) if is_present else None
         for position, (is_present, *fields) in enumerate(zip(present, *columns, strict=True))
@@ -179,21 +122,6 @@ def _cast(column: pa.Array, wanted: pa.Field) -> pa.Array:
     except pa.ArrowInvalid as error:
         name = FIELD_NAMES[int(wanted.name)]
         raise ToolFormatError(f"The field {name} of a tool cannot be read: {error}", field=name) from None
-
-
-def _values(column: pa.Array) -> list[Any]:
-    """Converts a column as `to_list` does; in a long column, equal texts become one object."""
-    if column.null_count == len(column):
-        return [None] * len(column)
-    if len(column) < _LONG or not pa.types.is_string(column.type):
-        return to_list(column)
-    if len(column.slice(0, _SAMPLE).unique()) > _SAMPLE // 4:
-        return to_list(column)
-    encoded = column.dictionary_encode(null_encoding="encode")
-    values = to_list(encoded.dictionary)
-    if len(values) == 1:
-        return values * len(column)
-    return [values[index] for index in to_list(encoded.indices)]
 
 
 def to_list(column: pa.Array) -> list[Any]:
@@ -257,16 +185,16 @@ def _cell_storage(*kinds: pa.DataType) -> pa.StructType:
 
 def _encode_cells(rows: Sequence[Sequence[Any] | None], storage: pa.StructType) -> pa.StructArray:
     """Writes for each cell its file store keys and the values of its struct; None for a missing cell."""
-    inner = storage.field(1).type
-    missing = pa.array([row is None for row in rows], pa.bool_())
-    empty_row = (None,) * (1 + inner.num_fields)
-    keys, *columns = zip(*(row or empty_row for row in rows), strict=True) if rows else ((),) * len(empty_row)
-    data = [
-        _encode_ports(column) if entry.type == PORTS else pa.array(column, entry.type)
-        for column, entry in zip(columns, inner, strict=True)
-    ]
-    parts = [pa.array(keys, pa.string()), pa.StructArray.from_arrays(data, fields=[*inner], mask=missing)]
-    return pa.StructArray.from_arrays(parts, fields=[*storage], mask=missing)
+    cells = [None if row is None else {"0": row[0], "1": _by_place(row[1:])} for row in rows]
+    return pa.array(cells, storage)
+
+
+def _by_place(values: Sequence[Any]) -> dict[str, Any]:
+    """A struct of KNIME's, whose names are positions; a list of ports is one of structs."""
+    return {
+        str(place): [*map(_by_place, value)] if isinstance(value, tuple) else value
+        for place, value in enumerate(values)
+    }
 
 
 def _decode_cells(cells: Any) -> list[list[Any]]:
@@ -279,18 +207,6 @@ def _decode_cells(cells: Any) -> list[list[Any]]:
         _decode_ports(column) if column.type == PORTS else to_list(column)
         for column in (keys, *inner.flatten())
     ]
-
-
-def _encode_ports(cells: Iterable[Sequence[PortTexts] | None]) -> pa.Array:
-    offsets: list[int | None] = []
-    flat: list[PortTexts] = []
-    for ports in cells:
-        offsets.append(None if ports is None else len(flat))  # None makes a missing list
-        flat += ports or ()
-    columns = zip(*flat, strict=True) if flat else ((),) * PORTS.value_type.num_fields
-    texts = [pa.array(column, pa.string()) for column in columns]
-    structs = pa.StructArray.from_arrays(texts, fields=[*PORTS.value_type])
-    return pa.ListArray.from_arrays(pa.array([*offsets, len(flat)], pa.int32()), structs)
 
 
 def _decode_ports(lists: Any) -> list[tuple[PortTexts, ...]]:

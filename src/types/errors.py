@@ -1,29 +1,7 @@
 """The exceptions of the project.
 
 All errors of servers, tools, cells and settings are an `MCPError`, so that one ``except`` catches them, and
-each says what happened, where, and what to do next::
-
-    MCPError
-    ├── ConnectError        phase       no connection; the phase that failed
-    ├── VersionError        supported   no protocol revision in common
-    ├── AuthError           status      401 or 403
-    ├── SessionLost                     the server no longer knows the session
-    ├── ProtocolError                   the server broke the rules of MCP
-    ├── ServerError         code, data  a JSON-RPC error
-    ├── ToolNotFound        suggestions no such tool
-    ├── CallDenied                      a rule, a limit or a person does not allow the call
-    ├── OutcomeUnknown                  the call was sent, and nobody knows whether it was carried out
-    ├── ArgumentsInvalid    pointer     arguments that violate the tool's schema
-    ├── ResultInvalid       pointer     a result that violates the tool's output schema, and that result
-    ├── ResultTooLarge      limit       more bytes than allowed
-    ├── ToolChanged         changes     the definition is not the one that was pinned
-    ├── FileFailed                      a file of a run or of settings cannot be written or read
-    ├── NotRunHere                      only KNIME itself can run a workflow
-    ├── Unexpected                      an exception that nobody foresaw
-    ├── TimedOut            kind        one of the three clocks ran out
-    ├── Canceled                        the user canceled the operation
-    ├── SettingInvalid      setting     a setting that cannot work
-    └── ToolFormatError     field       a tool cell that cannot be decoded
+each says what happened, where, and what to do next.
 
 Messages never hold secrets: a server is named by origin and path only. Where a cause could hold one, raise
 with ``from None``.

@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
-from urllib.parse import parse_qsl, quote, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
 
 from .errors import SettingInvalid
 from .secret_rules import looks_secret
@@ -30,7 +30,7 @@ TEMPLATES: Final = ("{credential.password}", "{credential.username}")
 _QUOTED_TEMPLATES: Final = [(template, quote(template, safe="")) for template in TEMPLATES]
 _SAFE_IN_FRAGMENT: Final = "/:?@!$'()*,;"
 _PLAIN: Final = re.compile(r"[\w.-]+", re.ASCII)
-_HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110 §5.6.2
 # https://www.rfc-editor.org/rfc/rfc6749#section-3.3
 _SCOPE: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+(?: [\x21\x23-\x5b\x5d-\x7e]+)*")
 # `urlsplit` drops line breaks and tabs, and so would judge another URL than the one that is sent.
@@ -85,11 +85,11 @@ class ServerRoute:
         for field in fields(self):
             if field.default is None:
                 object.__setattr__(self, field.name, getattr(self, field.name) or None)  # "" as in a dialog
-        _check_url(url)
+        _check_route_url(url)
         _check_choice(self.send_credentials_as, get_args(SendCredentialsAs), "send_credentials_as")
         _check_choice(self.transport, get_args(TransportName), "transport")
         if self.header_name is not None:
-            _check_header_name(self.header_name, "header_name")
+            check_header_name(self.header_name, "header_name")
         if self.issuer is not None:
             _check_issuer(self.issuer)
         if self.scope is not None and not _SCOPE.fullmatch(self.scope):
@@ -218,7 +218,18 @@ def server_labels(servers: Sequence[str]) -> list[str]:
 
 
 @lru_cache(maxsize=1024)  # all tools of a server have one URL
-def _check_url(url: str) -> None:
+def _check_route_url(url: str) -> None:
+    if url == "stdio:":
+        raise _malformed("names no command", fix="Write stdio:<name>")
+    if not url.startswith("stdio:") or _UNUSABLE_IN_URL.search(url) or "#" in url:
+        _check_query(url, check_url(url).query)
+
+
+def check_url(url: str) -> SplitResult:
+    """The parts of an http or https URL without a fragment.
+
+    Raises `SettingInvalid`, without the URL, as any part of a malformed URL may be a secret.
+    """
     if not url:
         raise SettingInvalid(
             "The server URL is empty",
@@ -232,13 +243,9 @@ def _check_url(url: str) -> None:
         )
     if _UNUSABLE_IN_URL.search(url) or "#" in url:
         raise _malformed("holds a space or another character that no URL can hold")
-    if url.startswith("stdio:"):
-        if url == "stdio:":
-            raise _malformed("names no command", fix="Write stdio:<name>")
-        return
     try:
         parts = urlsplit(url)
-        host, _ = parts.hostname, parts.port  # reading the port checks it
+        host, port = parts.hostname, parts.port  # reading the port checks it
     except ValueError:
         raise _malformed("has a malformed host or port") from None
     if "://" not in url:
@@ -250,12 +257,13 @@ def _check_url(url: str) -> None:
             "The server URL holds a user name or password before '@', which would end up in tables and logs",
             setting="server_url",
             server=url,
-            fix="Remove that part, put user name and password into a Credentials Configuration node, and"
-            " choose that credential",
+            fix="Remove that part, and give user name and password as a credential",
         )
     if not host:
         raise _malformed("names no host")
-    _check_query(url, parts.query)
+    if port == 0:  # other code would take the default port
+        raise _malformed("has a malformed host or port")
+    return parts
 
 
 def _check_query(url: str, query: str) -> None:
@@ -293,8 +301,8 @@ def _check_issuer(issuer: str) -> None:
         )
 
 
-def _check_header_name(name: str, setting: str) -> None:
-    if not _HEADER_NAME.fullmatch(name):
+def check_header_name(name: str, setting: str) -> None:
+    if not HEADER_NAME.fullmatch(name):
         raise SettingInvalid(
             "The name of a header is empty or holds a character that no header name can hold",
             setting=setting,
@@ -303,7 +311,7 @@ def _check_header_name(name: str, setting: str) -> None:
 
 
 def _check_header(name: str, value: str) -> None:
-    _check_header_name(name, "headers")
+    check_header_name(name, "headers")
     if _CONTROL.search(value) or value != value.strip():
         raise SettingInvalid(
             f"The value of the header '{name}' starts or ends with a space, or holds a line break or another"

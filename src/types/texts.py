@@ -61,16 +61,15 @@ def without_surrogates(text: str) -> str:
     except UnicodeEncodeError:
         # Through UTF-16, where two halves that belong together become one character again.
         # Not by UTF-16's codec, whose errors are slow: a text may have millions of lone surrogates.
-        return _SURROGATE.sub("\ufffd", _PAIR.sub(_joined_pair, text))
+        joined = _PAIR.sub(
+            lambda pair: pair[0].encode("utf-16-le", "surrogatepass").decode("utf-16-le"), text
+        )
+        return _SURROGATE.sub("\ufffd", joined)
     return text
 
 
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _PAIR: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]")
-
-
-def _joined_pair(pair: re.Match[str]) -> str:
-    return pair[0].encode("utf-16-le", "surrogatepass").decode("utf-16-le")
 
 
 def parse_json(text: str) -> Any:
@@ -130,9 +129,8 @@ def why_no_json(error: ValueError | RecursionError) -> str:
 
 
 # Python's garbage collector checks all young values after some hundred new ones, and all values whenever
-# the old ones have grown by a quarter. While a large JSON text or a column is read, it finds no garbage, but
-# takes more than half of the time: a column of 100,000 tools takes 60 ms without it and 150 ms with it
-# (`benchmarks/columns.py`). Reference counting goes on; only cycles are freed later.
+# the old ones have grown by a quarter. While a large JSON text is read, it finds no garbage, but takes more
+# than half of the time. Reference counting goes on; only cycles are freed later.
 _pause = threading.Lock()
 
 

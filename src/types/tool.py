@@ -223,35 +223,6 @@ class MCPTool(_AnyTool):
             declared_json=compact_json(declared) if declared else None,
         )
 
-    @classmethod
-    def from_cell(
-        cls,
-        name: str,
-        description: str | None,
-        schema_json: str | None,
-        declared_json: str | None,
-        server_uri: str,
-        row: str | int | None,
-    ) -> MCPTool:
-        """Makes a tool from the texts of a cell, without parsing them; None and "" are the same.
-
-        The URI has the tool's name if it differs from the shown name. The row is for errors.
-        """
-        tool_name = None
-        if "tool=" in server_uri:  # few cells
-            server_uri, tool_name = split_tool(server_uri)
-        tool = object.__new__(cls)
-        tool.__dict__.update(
-            name=name,
-            description=description or "",
-            schema_json=schema_json or "",
-            declared_json=declared_json or None,
-            server_uri=server_uri,
-            tool_name=tool_name or name,
-            row=row,
-        )
-        return tool
-
     @property
     def tool_type(self) -> Literal[ToolType.MCP]:
         return ToolType.MCP
@@ -451,14 +422,14 @@ def from_fields(
     """
     if not name:
         raise _missing_field("name", row)
+    common = {"name": name, "description": description or "", "row": row}
+    common["schema_json"] = parameter_schema or ""
     # Plain numbers, as comparing with members of the enum takes a fifth of the time of a cell.
     match tool_type:  # @ToolTypeDispatch
         case 0:
             tool = object.__new__(WorkflowTool)
             tool.__dict__.update(
-                name=name,
-                description=description or "",
-                schema_json=parameter_schema or "",
+                common,
                 input_spec=_spec_text(input_spec),
                 output_spec=_spec_text(output_spec),
                 message_output_port_index=-1
@@ -466,15 +437,17 @@ def from_fields(
                 else message_output_port_index,
                 filestore_keys=workflow_filestore or None,
                 native=native,
-                row=row,
             )
             return tool
         case 1:
             if not server_uri:
                 raise _missing_field("server_uri", row, tool=name)
-            return MCPTool.from_cell(
-                name, description, parameter_schema, cast("str | None", output_spec), server_uri, row
+            uri, tool_name = split_tool(server_uri)
+            tool = object.__new__(MCPTool)
+            tool.__dict__.update(
+                common, declared_json=output_spec or None, server_uri=uri, tool_name=tool_name or name
             )
+            return tool
         case _:
             raise unknown_tool_type(tool_type, row, tool=name)
 

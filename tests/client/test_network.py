@@ -44,7 +44,7 @@ def test_certificates_are_found_where_this_python_does_not_look(monkeypatch, ca_
     nowhere = SimpleNamespace(cafile=None, capath=None)
     monkeypatch.setattr(ssl, "get_default_verify_paths", lambda: nowhere)
     monkeypatch.setattr(network, "_BUNDLES", ("/nowhere", ca_file))
-    assert len(network._trusting_the_system().get_ca_certs()) == 1
+    assert len(network._ssl_context(None, True).get_ca_certs()) == 1
 
 
 def test_a_private_authority_is_trusted_by_its_file(tls_server, ca_file):

@@ -7,7 +7,7 @@ from knime_mcp.runs.call_values import CallOutcome
 from knime_mcp.runs.table_run import RunSummary
 from knime_mcp.tools.caller.calls_report import calls_page, outcome_step
 from knime_mcp.tools.views.run_page import Steps
-from knime_mcp.types.tool import MCPTool, to_json_text
+from knime_mcp.types.tool import MCPTool, from_fields, to_json_text
 from tests.support.pages import RunPage
 
 pytestmark = pytest.mark.quick
@@ -43,8 +43,8 @@ def page_of(tools):
 
 
 def test_a_cell_that_cannot_be_read_whole_does_not_lose_the_calls_that_were_made():
-    cell = ("t", None, "{x", "{<y>", "http://127.0.0.1:9/mcp", None)
-    page = page_of([MCPTool.from_cell(*cell)])
+    tool = from_fields(1, "t", None, "{x", None, "{<y>", -1, None, "http://127.0.0.1:9/mcp")
+    page = page_of([tool])
     assert [step["name"] for step in page.steps] == ["t"]
     assert page.tools["0"]["schema"] == "{x"
     assert page.tools["0"]["output"] == "{<y>"

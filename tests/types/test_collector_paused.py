@@ -3,14 +3,10 @@
 import gc
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 
-from knime_mcp.types import arrow
-from knime_mcp.types.arrow import decode_tools, encode_tools
 from knime_mcp.types.texts import collector_paused
-from knime_mcp.types.tool import MCPTool
 
 pytestmark = pytest.mark.quick
 
@@ -65,28 +61,3 @@ def test_a_pause_ends_with_its_own_block_whatever_other_threads_do():
     leave.set()
     thread.join(30)
     assert gc.isenabled()
-
-
-def test_a_column_is_decoded_in_pauses_of_some_thousand_tools(monkeypatch):
-    """In KNIME's process other nodes run at the same time."""
-    tools = [MCPTool(f"t{i}", "", "{}", "https://host/mcp", f"t{i}") for i in range(9_000)]
-    cells, paused = encode_tools(tools), []
-    real = arrow._decode
-
-    def decode(chunk, rows):
-        paused.append((len(chunk), gc.isenabled()))
-        return real(chunk, rows)
-
-    monkeypatch.setattr(arrow, "_decode", decode)
-    monkeypatch.setattr(arrow, "collector_paused", lambda: noted(collector_paused(), paused))
-    gc.enable()
-    assert decode_tools(cells) == tools
-    assert paused == ["begin", (4_000, False), "end"] * 2 + ["begin", (1_000, False), "end"]
-
-
-@contextmanager
-def noted(block, notes):
-    with block:
-        notes.append("begin")
-        yield
-        notes.append("end")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from knime_mcp.types import columns as c
 from knime_mcp.types.columns import ColumnForm, NativeCell, read_tools, tool_column_names, write_tools
 from knime_mcp.types.errors import MCPError, SettingInvalid, ToolFormatError
-from knime_mcp.types.tool import MCPTool, ToolPort, WorkflowTool, from_json_text
+from knime_mcp.types.tool import MCPTool, ToolPort, WorkflowTool, from_fields, from_json_text
 from tests.types.knime_tables import add_file_store, as_input, executing
 from tests.types.strategies import columns
 
@@ -176,7 +176,7 @@ def test_a_carrier_cell_without_server_names_row_and_field():
 
 
 def test_a_carrier_cell_with_malformed_json_names_row_and_field_where_it_is_used():
-    broken = MCPTool.from_cell("t", "d", "{}", "{x", "https://h/mcp", None)
+    broken = from_fields(1, "t", "d", "{}", None, "{x", -1, None, "https://h/mcp")
     with executing():
         given = as_input({"Tool": write_tools([WORKFLOW, broken], ColumnForm.CARRIER)})
         tools = read_tools(given)

@@ -1,4 +1,5 @@
 import re
+from dataclasses import replace
 from urllib.parse import urlsplit
 
 import pytest
@@ -66,6 +67,24 @@ def test_only_what_differs_from_the_default_is_said():
 )
 def test_the_tool_is_found_wherever_it_stands(text, uri, tool):
     assert split_tool(text) == (uri, tool)
+
+
+def test_a_route_keeps_what_it_says_itself_and_takes_over_the_rest():
+    own = ServerRoute.parse("https://h#send_credentials_as=basic&header=X-A:1&transport=sse")
+    options = ServerRoute(
+        "https://other",
+        credential="prod",
+        send_credentials_as="header",
+        header_name="X-Key",
+        headers=(("X-B", "2"),),
+        transport="http",
+        digest="sha256:00",
+    )
+    rest = "#credential=prod&send_credentials_as=basic&header_name=X-Key&header=X-B:2&header=X-A:1"
+    assert own.completed(options).uri == f"https://h{rest}&transport=sse&digest=sha256:00"
+    # How a credential is sent means nothing without one.
+    plain = ServerRoute("https://h").completed(replace(options, credential=None))
+    assert plain.uri == "https://h#header=X-B:2&transport=http&digest=sha256:00"
 
 
 def test_what_people_paste_is_understood():

@@ -155,19 +155,17 @@ def _not_ours(what: str) -> AuthError:
     return AuthError(what, fix="This can be an attack, so nothing of it was used. Log in again")
 
 
+@dataclass(eq=False)
 class LoopbackBrowser:
     """Sends a person to the login page and waits for the redirect to a loopback address.
 
     `open_url` opens a page in a browser, or shows its URL. The person has that many seconds.
     """
 
-    def __init__(
-        self, open_url: Callable[[str], None], *, port: int | None = None, seconds: float = 300
-    ) -> None:
-        self._open_url = open_url
-        self._port = port
-        self._seconds = seconds
-        self._listener: _Listener | None = None
+    open_url: Callable[[str], None]
+    port: int | None = None
+    seconds: float = 300
+    _listener: "_Listener | None" = None
 
     def __enter__(self) -> Self:
         return self
@@ -194,18 +192,18 @@ class LoopbackBrowser:
         # An answer that came before, to an earlier login, must not count for this one.
         listener.answer = None
         listener.state = dict(parse_qsl(urlsplit(url).query)).get("state", "")
-        self._open_url(url)
-        until = time.monotonic() + self._seconds
+        self.open_url(url)
+        until = time.monotonic() + self.seconds
         while listener.answer is None:
             if is_canceled is not None and is_canceled():
                 raise Canceled("Canceled")
             if time.monotonic() >= until:
-                raise AuthError(f"Nobody logged in within {self._seconds:g} s", fix="Start the login again")
+                raise AuthError(f"Nobody logged in within {self.seconds:g} s", fix="Start the login again")
             listener.handle_request()
         return f"http://127.0.0.1:{listener.port}{listener.answer}"
 
     def _listen(self, registered: str | None) -> "_Listener":
-        wanted = self._port
+        wanted = self.port
         if wanted is None and registered is not None and urlsplit(registered).path == _PATH:
             try:
                 return _Listener(urlsplit(registered).port or 0)

@@ -396,23 +396,6 @@ def _texts(fields: dict[str, Any], key: str) -> tuple[str, ...] | None:
     return tuple(item for item in cast("list[Any]", value) if isinstance(item, str) and item)
 
 
-def choose_scope(
-    *,
-    wanted: str | None,
-    challenged: str | None,
-    resource_scopes: Iterable[str] | None,
-    server_scopes: Iterable[str] | None,
-    refreshable: bool,
-) -> str | None:
-    """The scope of a first authorization, None to leave the parameter out.
-
-    The person's setting takes precedence over the server's challenge, and that over metadata. If the grant
-    can use a refresh token (`refreshable`), see `with_offline`.
-    """
-    chosen = wanted or challenged or " ".join(resource_scopes or ()) or None
-    return with_offline(chosen, server_scopes, refreshable=refreshable)
-
-
 def with_offline(scope: str | None, server_scopes: Iterable[str] | None, *, refreshable: bool) -> str | None:
     """Adds ``offline_access`` for a grant with refresh tokens if the server lists it, else removes it.
 

@@ -27,7 +27,7 @@ from .logins import (
     Tokens,
     TokenStore,
     client_from_text,
-    client_to_text,
+    to_text,
 )
 
 JWT_BEARER: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
@@ -86,7 +86,9 @@ class Situation:
 
     def tokens(self, client: RegisteredClient, fields: Mapping[str, str | None]) -> Tokens:
         """The tokens that the authorization server gives."""
-        return request_tokens(self.guard, self.found.server, client, fields, proof_key=self.proof_key)
+        server = self.found.server
+        answer = token_request(self.guard, server, client, fields, proof_key=self.proof_key)
+        return tokens_from(answer, server.issuer, self.proof_key)
 
 
 class Grant(Protocol):
@@ -232,26 +234,12 @@ class AuthorizationCode:
         if known is not None and known.redirect_uri == redirect_uri:
             return known, redirect_uri
         client = register(situation.guard, server, redirect_uri=redirect_uri, scope=scope)
-        situation.store.save(key, client_to_text(client))
+        situation.store.save(key, to_text(client))
         return client, redirect_uri
 
 
 def client_key(issuer: str) -> str:
     return f"client {issuer}"
-
-
-def request_tokens(
-    guard: Guard,
-    server: AuthorizationMetadata,
-    client: RegisteredClient,
-    fields: Mapping[str, str | None],
-    *,
-    proof_key: ProofKey | None = None,
-    is_patient: bool = True,
-) -> Tokens:
-    """Gets tokens, which are bound to the key if there is one and the server does that."""
-    answer = token_request(guard, server, client, fields, proof_key=proof_key, is_patient=is_patient)
-    return tokens_from(answer, server.issuer, proof_key)
 
 
 def token_request(

@@ -11,6 +11,7 @@ import ipaddress
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import partial
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -104,6 +105,7 @@ class Fetched:
         return self.status in {408, 429} or self.status >= 500
 
 
+@dataclass(eq=False)
 class Guard:
     """Fetches URLs that one MCP server names.
 
@@ -112,21 +114,15 @@ class Guard:
     every 0.5 s during a fetch.
     """
 
-    def __init__(
-        self,
-        server_url: str,
-        *,
-        network: NetworkSettings = NetworkSettings(),  # noqa: B008 - frozen
-        timeouts: Timeouts = GUARD_TIMEOUTS,
-        trusted: Collection[str] = (),
-        is_canceled: IsCanceled | None = None,
-    ) -> None:
-        self.is_canceled = is_canceled
-        self._server = origin_of(server_url)
-        self._server_host = urlsplit(server_url).hostname or ""
-        self._network = network
-        self._timeouts = timeouts
-        self._trusted = frozenset(origin_of(url) for url in trusted) | {self._server}
+    server_url: str
+    network: NetworkSettings = field(default_factory=NetworkSettings)
+    timeouts: Timeouts = GUARD_TIMEOUTS
+    trusted: Collection[str] = ()
+    is_canceled: IsCanceled | None = None
+
+    def __post_init__(self) -> None:
+        self._server = origin_of(self.server_url)
+        self._trusted = frozenset(map(origin_of, self.trusted)) | {self._server}
 
     def check(self, url: str, *, confidential: bool = True) -> None:
         """Refuses a URL for defects that are visible without a name look-up.
@@ -158,9 +154,8 @@ class Guard:
         if parts.scheme == "http" and needs_tls and not is_loopback_host(host):
             fix = "Secrets could be read on their way there. Ask whoever runs it for its https address"
             raise self._refusal(url, "is not https", fix)
-        literal = _literal(host)
-        if literal is not None:
-            self.check_addresses(url, [literal])
+        if is_ip(host.partition("%")[0]):
+            self.check_addresses(url, [host])
 
     def fetch(
         self,
@@ -172,11 +167,22 @@ class Guard:
         confidential: bool = True,
     ) -> Fetched:
         self.check(url, confidential=confidential)
-        wait = Wait(self._timeouts, is_canceled=self.is_canceled)
-        channel = self._channel(url)
+        wait = Wait(self.timeouts, is_canceled=self.is_canceled)
+        proxy = self.network.proxy_for(url)
+        channel = HttpChannel(
+            url,
+            authorization=None,
+            headers={},
+            network=self.network,
+            limits=Limits(result_bytes=BODY_BYTES),
+            dialer=Dialer(self.network, proxy, check=partial(self.check_addresses, url)),
+        )
         try:
-            if self._network.proxy_for(url) is not None:
-                self._check_before_proxy(url, wait)
+            if proxy is not None:
+                # The proxy resolves the name itself. The addresses that this machine finds are checked all
+                # the same; a name that this machine cannot resolve is left to the proxy.
+                found = wait.run(lambda: _addresses(urlsplit(url).hostname or ""))
+                self.check_addresses(url, [] if isinstance(found, Exception) else found)
             # `exchange` and not `send`, which would follow redirects to addresses that nobody has checked.
             reply = channel.exchange(method, url, headers.items(), body, wait, Delivery())
             retry_after = parse_retry_after(reply.headers.get("retry-after"))
@@ -192,7 +198,7 @@ class Guard:
 
     def persist(self, send: Callable[[], Fetched]) -> Fetched:
         """Sends again while the server is away or in trouble, within the clocks and a few attempts."""
-        wait = Wait(self._timeouts, is_canceled=self.is_canceled)
+        wait = Wait(self.timeouts, is_canceled=self.is_canceled)
         for attempt in range(1, _ATTEMPTS):
             try:
                 reply = send()
@@ -208,25 +214,6 @@ class Guard:
                 return reply
             wait.sleep(pause)
         return send()
-
-    def _channel(self, url: str) -> HttpChannel:
-        """A channel for one exchange, without login and custom headers, to checked addresses only."""
-        proxy = self._network.proxy_for(url)
-        return HttpChannel(
-            url,
-            authorization=None,
-            headers={},
-            network=self._network,
-            limits=Limits(result_bytes=BODY_BYTES),
-            dialer=Dialer(self._network, proxy, check=lambda addresses: self.check_addresses(url, addresses)),
-        )
-
-    def _check_before_proxy(self, url: str, wait: Wait) -> None:
-        # The proxy resolves the name itself. The addresses that this machine finds are checked all the same;
-        # a name that this machine cannot resolve is left to the proxy.
-        host = urlsplit(url).hostname or ""
-        found = wait.run(lambda: _addresses(host))
-        self.check_addresses(url, [] if isinstance(found, Exception) else found)
 
     def check_addresses(self, url: str, addresses: Iterable[str]) -> None:
         """Refuses a URL for the addresses of its host; called with the addresses to connect to."""
@@ -248,12 +235,9 @@ class Guard:
 
     def _home(self) -> set[Zone]:
         """The zones of the MCP server's addresses; empty if any of these is public."""
-        literal = _literal(self._server_host)
-        if literal is not None:
-            addresses = [literal]
-        else:
-            wait = Wait(self._timeouts, is_canceled=self.is_canceled)  # the name service may be silent
-            addresses = wait.run(lambda: _addresses(self._server_host))
+        host = urlsplit(self.server_url).hostname or ""
+        wait = Wait(self.timeouts, is_canceled=self.is_canceled)  # the name service may be silent
+        addresses = wait.run(lambda: _addresses(host))
         if isinstance(addresses, Exception):
             return set()
         zones = {zone_of(address) for address in addresses}
@@ -264,9 +248,5 @@ class Guard:
         return ConnectError(what, phase="auth", fix=fix)
 
 
-def _literal(host: str) -> str | None:
-    return host if is_ip(host.partition("%")[0]) else None
-
-
 def _addresses(host: str) -> list[str]:
-    return [str(entry[4][0]) for entry in look_up(host, None)]
+    return [host] if is_ip(host.partition("%")[0]) else [str(entry[4][0]) for entry in look_up(host, None)]

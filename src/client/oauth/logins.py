@@ -81,35 +81,27 @@ class Login:
     grant: GrantName = "authorization_code"
 
 
-def login_to_text(login: Login) -> str:
-    """A login as JSON text, secrets included."""
-    return canonical_json(asdict(login))
+def to_text(kept: Login | RegisteredClient) -> str:
+    """As JSON text, secrets included."""
+    return canonical_json(asdict(kept))
 
 
 def login_from_text(text: str) -> Login | None:
-    """The inverse of `login_to_text`; None for text that is not a login."""
+    """The inverse of `to_text`; None for text that is not a login."""
     try:
         value = cast("dict[str, Any]", json.loads(text))
-        login = Login(
-            issuer=value["issuer"],
-            resource=value["resource"],
-            client=RegisteredClient(**value["client"]),
-            tokens=Tokens(**value["tokens"]),
-            scope=value["scope"],
-            grant=value["grant"],
-        )
+        parts: dict[str, Any] = {
+            "client": RegisteredClient(**value["client"]),
+            "tokens": Tokens(**value["tokens"]),
+        }
+        login = Login(**{**value, **parts})
     except (ValueError, KeyError, TypeError):
         return None
     return login if isinstance(login.tokens.access_token, str) else None  # pyright: ignore[reportUnnecessaryIsInstance]
 
 
-def client_to_text(client: RegisteredClient) -> str:
-    """A registered client as JSON text, secrets included."""
-    return canonical_json(asdict(client))
-
-
 def client_from_text(text: str) -> RegisteredClient | None:
-    """The inverse of `client_to_text`; None for text that is not a client."""
+    """The inverse of `to_text`; None for text that is not a client."""
     try:
         return RegisteredClient(**cast("dict[str, Any]", json.loads(text)))
     except (ValueError, TypeError):
@@ -117,52 +109,33 @@ def client_from_text(text: str) -> RegisteredClient | None:
 
 
 class TokenStore(Protocol):
-    """Keeps secret text under a key. Safe for use by many threads at once."""
+    """Keeps secret text under a key. Safe for use by many threads at once.
+
+    Its `identity` equals that of stores that share logins. `delete` says whether the key existed.
+    """
 
     @property
-    def identity(self) -> str:
-        """The key of the store's contents: equal for stores that share logins."""
-        ...
-
-    def load(self, key: str) -> str | None:
-        """The text under a key; None for an unknown key."""
-        ...
-
-    def save(self, key: str, text: str) -> None:
-        """Stores text under a key, replacing the old text."""
-        ...
-
-    def delete(self, key: str) -> bool:
-        """Deletes a key. Returns False if it did not exist."""
-        ...
+    def identity(self) -> str: ...
+    def load(self, key: str) -> str | None: ...
+    def save(self, key: str, text: str) -> None: ...
+    def delete(self, key: str) -> bool: ...
 
 
 class MemoryStore:
     """For the life of the process."""
 
     def __init__(self) -> None:
-        self._texts: dict[str, str] = {}
-        self._lock = threading.Lock()
-        self._identity = f"memory {uuid.uuid4()}"
-
-    def __repr__(self) -> str:
-        return f"<MemoryStore: {len(self._texts)} entries>"
-
-    @property
-    def identity(self) -> str:
-        return self._identity
+        self._texts: dict[str, str] = {}  # each of the methods is one step for other threads
+        self.identity = f"memory {uuid.uuid4()}"
 
     def load(self, key: str) -> str | None:
-        with self._lock:
-            return self._texts.get(key)
+        return self._texts.get(key)
 
     def save(self, key: str, text: str) -> None:
-        with self._lock:
-            self._texts[key] = text
+        self._texts[key] = text
 
     def delete(self, key: str) -> bool:
-        with self._lock:
-            return self._texts.pop(key, None) is not None
+        return self._texts.pop(key, None) is not None
 
 
 class KeyringStore:
@@ -172,16 +145,11 @@ class KeyringStore:
         SettingInvalid: There is no secure keyring; the error says what to do instead.
     """
 
+    identity = f"keyring {SERVICE}"
+
     def __init__(self) -> None:
         self._lock = threading.Lock()
         _require_keyring()
-
-    def __repr__(self) -> str:
-        return f"<KeyringStore: {SERVICE}>"
-
-    @property
-    def identity(self) -> str:
-        return f"keyring {SERVICE}"
 
     def lock_file(self, key: str) -> Path:
         """The file that a process holds while it refreshes the login, which other processes have, too."""
@@ -225,37 +193,30 @@ class KeyringStore:
             self._remove(_part_key(key, number))
 
     def _get(self, key: str) -> str | None:
-        import keyring
-
-        with _keyring_errors():
+        with _keyring() as keyring:
             return keyring.get_password(SERVICE, key)
 
     def _set(self, key: str, text: str) -> None:
-        import keyring
-
-        with _keyring_errors():
+        with _keyring() as keyring:
             keyring.set_password(SERVICE, key, text)
 
     def _remove(self, key: str) -> bool:
-        import keyring
-        from keyring.errors import PasswordDeleteError
-
-        with _keyring_errors():
+        with _keyring() as keyring:
             try:
                 keyring.delete_password(SERVICE, key)
-            except PasswordDeleteError:
+            except keyring.errors.PasswordDeleteError:
                 return False
         return True
 
 
 @contextmanager
-def _keyring_errors() -> Generator[None]:
+def _keyring() -> Generator[Any]:
     """A context for calls of the keyring, which turns their failures into an error in words."""
-    from keyring.errors import KeyringError
+    import keyring.errors
 
     try:
-        yield
-    except KeyringError:
+        yield keyring
+    except keyring.errors.KeyringError:
         raise SettingInvalid(
             "The keyring of this machine is locked or does not answer",
             setting="credentials",

@@ -23,11 +23,10 @@ from ..limits import Timeouts
 from ..network import NetworkSettings, checked_url
 from ..refusals import BearerChallenge
 from . import dpop
-from .answers import UNKNOWN_CLIENT, GrantRefused
+from .answers import UNKNOWN_CLIENT, GrantRefused, tokens_from
 from .discovery import (
     Discovered,
     canonical_resource,
-    choose_scope,
     covers,
     discover,
     granted,
@@ -42,10 +41,10 @@ from .grants import (
     Grant,
     Situation,
     client_key,
-    request_tokens,
+    token_request,
 )
 from .guard import GUARD_TIMEOUTS, Guard
-from .logins import KeyringStore, Login, MemoryStore, Tokens, TokenStore, login_from_text, login_to_text
+from .logins import KeyringStore, Login, MemoryStore, Tokens, TokenStore, login_from_text, to_text
 
 _logger = logging.getLogger(__name__)
 _MOST_LOGINS: Final = 3
@@ -232,8 +231,8 @@ class OAuth:
         previous = self._previous_issuer(discovered)
         if login is not None and not is_same_issuer(login.issuer, discovered.server.issuer):
             # https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization/client-registration#authorization-server-binding
-            self._forget()
-            login = None
+            self._store.delete(self._key)
+            login = self._login = None
         # Another refresh would not help if the token is refused that was renewed for this very request.
         if login is not None and login.tokens.refresh_token is not None and self._thread_state.uses != 1:
             try:
@@ -298,38 +297,37 @@ class OAuth:
             if other is not None and other.tokens.access_token != login.tokens.access_token:
                 self._login = other
                 return other
-            return self._refreshed(login, discovered, is_patient=is_patient)
-
-    def _refreshed(self, login: Login, discovered: Discovered, *, is_patient: bool) -> Login:
-        fields = {
-            "grant_type": "refresh_token",
-            "refresh_token": login.tokens.refresh_token,
-            "scope": granted(login.scope, login.tokens.scope),
-            "resource": discovered.resource if login.resource else None,
-        }
-        request = partial(
-            request_tokens,
-            self._guard,
-            discovered.server,
-            login.client,
-            proof_key=_key_of(login),
-            is_patient=is_patient,
-        )
-        try:
-            new = request(fields)
-        except GrantRefused as refusal:
-            if refusal.error != "invalid_scope" or fields["scope"] is None:
-                raise
-            # RFC 6749 §6: without it the scopes stay the same. Some servers grant less than they say.
-            new = request(fields | {"scope": None})
-        # RFC 6749 §5.1, §6: refresh token and scope stay the same if the answer has none.
-        tokens = dataclasses.replace(
-            new,
-            refresh_token=new.refresh_token or login.tokens.refresh_token,
-            scope=new.scope or login.tokens.scope,
-        )
-        _logger.debug("refreshed the token for %s", origin_and_path(self._server_url))
-        return self._keep(dataclasses.replace(login, tokens=tokens))
+            key = _key_of(login)
+            fields = {
+                "grant_type": "refresh_token",
+                "refresh_token": login.tokens.refresh_token,
+                "scope": granted(login.scope, login.tokens.scope),
+                "resource": discovered.resource if login.resource else None,
+            }
+            request = partial(
+                token_request,
+                self._guard,
+                discovered.server,
+                login.client,
+                proof_key=key,
+                is_patient=is_patient,
+            )
+            try:
+                answer = request(fields)
+            except GrantRefused as refusal:
+                if refusal.error != "invalid_scope" or fields["scope"] is None:
+                    raise
+                # RFC 6749 §6: without it the scopes stay the same. Some servers grant less than they say.
+                answer = request(fields | {"scope": None})
+            new = tokens_from(answer, discovered.server.issuer, key)
+            # RFC 6749 §5.1, §6: refresh token and scope stay the same if the answer has none.
+            tokens = dataclasses.replace(
+                new,
+                refresh_token=new.refresh_token or login.tokens.refresh_token,
+                scope=new.scope or login.tokens.scope,
+            )
+            _logger.debug("refreshed the token for %s", origin_and_path(self._server_url))
+            return self._keep(dataclasses.replace(login, tokens=tokens))
 
     def _obtain(
         self,
@@ -376,13 +374,12 @@ class OAuth:
         self._logins.append(now)
 
     def _first_scope(self, discovered: Discovered, bearer: BearerChallenge) -> str | None:
-        return choose_scope(
-            wanted=self._scope,
-            challenged=bearer.scope,
-            resource_scopes=discovered.resource_scopes,
-            server_scopes=discovered.server.scopes_supported,
-            refreshable=self._grant.refreshable,
-        )
+        """The scope of a first authorization, None to leave the parameter out.
+
+        The person's setting takes precedence over the server's challenge, and that over metadata.
+        """
+        chosen = self._scope or bearer.scope or " ".join(discovered.resource_scopes or ()) or None
+        return with_offline(chosen, discovered.server.scopes_supported, refreshable=self._grant.refreshable)
 
     def _previous_issuer(self, discovered: Discovered) -> str | None:
         if self._login is not None:
@@ -411,14 +408,10 @@ class OAuth:
 
     def _keep(self, login: Login) -> Login:
         self._remember_secrets(login)
-        self._store.save(self._key, login_to_text(login))
+        self._store.save(self._key, to_text(login))
         self._login = login
         self._pause_until = 0.0
         return login
-
-    def _forget(self) -> None:
-        self._store.delete(self._key)
-        self._login = None
 
     def _remember_secrets(self, login: Login) -> None:
         tokens = login.tokens

@@ -67,7 +67,7 @@ def iter_events(
     import httpx  # here, as HTTP takes most of the time of importing the client
     from httpx_sse import EventSource
 
-    bounded = _BoundedEvents(_with_line_feeds(chunks), limit, values, on_growth, goes_on=goes_on)
+    bounded = _BoundedEvents(_with_line_feeds(chunks), limit, values, on_growth, goes_on)
     # httpx-sse reads a response only; the true one's media type may lack the exact case or name another
     # charset, though event streams are always UTF-8.
     response = httpx.Response(200, headers=_MEDIA_TYPE, content=bounded)
@@ -87,36 +87,30 @@ def _is_whole(data: bytes) -> bool:
     return True
 
 
+@dataclass(eq=False)
 class _BoundedEvents:
     """Passes the bytes of one whole event after the other on, each within the limits."""
 
-    def __init__(
-        self,
-        chunks: Iterable[bytes],
-        limit: int,
-        values: int,
-        on_growth: Callable[[int], None] | None,
-        *,
-        goes_on: bool,
-    ) -> None:
-        self._chunks = chunks
-        self._limit = limit
-        self._values = values
-        self._on_growth = on_growth
-        self._goes_on = goes_on
-        # Since the last event with data, or beyond a limit: comments and empty events cost time, too.
-        self._lines = 0
-        self._passed = 0  # bytes
-        self._start = b""  # of the arriving event, once it is beyond a limit: only its end is kept further
+    chunks: Iterable[bytes]
+    limit: int
+    values: int
+    on_growth: Callable[[int], None] | None
+    goes_on: bool
+    refused: ResultTooLarge | None = None  # why the event that was passed on lacks its middle part
+    is_cut: bool = False  # the last event has no blank line
+    # Since the last event with data, or beyond a limit: comments and empty events cost time, too.
+    _lines: int = 0
+    _passed: int = 0  # bytes
+    _start: bytes = b""  # of the arriving event, once it is beyond a limit: only its end is kept further
+    _error: ResultTooLarge | None = None  # of the arriving event
+    _dropped: int = 0  # bytes of it
+
+    def __post_init__(self) -> None:
         self._arriving = bytearray()
-        self._counter = ValueCounter(values)
-        self._error: ResultTooLarge | None = None  # of the arriving event
-        self._dropped = 0  # bytes of it
-        self.refused: ResultTooLarge | None = None  # why the event that was passed on lacks its middle part
-        self.is_cut = False  # the last event has no blank line
+        self._counter = ValueCounter(self.values)
 
     def __iter__(self) -> Iterator[bytes]:
-        for chunk in self._chunks:
+        for chunk in self.chunks:
             looked_at = max(0, len(self._arriving) - 1)  # a blank line may be split between two chunks
             self._arriving += chunk
             self._lines += chunk.count(b"\n")
@@ -124,8 +118,8 @@ class _BoundedEvents:
                 yield from self._whole_event(end + len(_BLANK))
                 looked_at = 0
             self._bound(self._arriving)
-            if len(self._arriving) > _LARGE_EVENT and self._on_growth is not None:
-                self._on_growth(len(self._arriving))
+            if len(self._arriving) > _LARGE_EVENT and self.on_growth is not None:
+                self.on_growth(len(self._arriving))
         self.is_cut = bool(self._arriving)
         self._arriving += _BLANK
         yield from self._whole_event(len(self._arriving))
@@ -145,7 +139,7 @@ class _BoundedEvents:
             event = b""  # hundreds of thousands would cost their reader seconds
         self.refused, self._error, self._start = self._error, None, b""
         self._dropped = 0
-        self._counter = ValueCounter(self._values)
+        self._counter = ValueCounter(self.values)
         return (event[at : at + _PIECE] for at in range(0, len(event), _PIECE))
 
     def _bound(self, event: bytes | bytearray) -> None:
@@ -154,7 +148,7 @@ class _BoundedEvents:
             try:
                 self._check(event)
             except ResultTooLarge as error:
-                if not self._goes_on:
+                if not self.goes_on:
                     raise
                 self._error, self._start = error, bytes(event[:_KEPT])
         # Nothing of its middle is used any more.
@@ -165,12 +159,12 @@ class _BoundedEvents:
                 raise self._error
 
     def _check(self, event: bytes | bytearray) -> None:
-        if self._passed + len(event) > self._limit:
-            what = f"The server sent an event of more than {self._limit} bytes"
-            raise exceeded("event_bytes", self._limit, what)
-        if self._lines > self._values:
+        if self._passed + len(event) > self.limit:
+            what = f"The server sent an event of more than {self.limit} bytes"
+            raise exceeded("event_bytes", self.limit, what)
+        if self._lines > self.values:
             what = f"The server sent {self._lines:,} lines on its stream, and no whole message"
-            raise exceeded("values", self._values, what)
+            raise exceeded("values", self.values, what)
         self._counter.check(event)
 
 

@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import accumulate
 from typing import Any, Final, cast
 
@@ -72,14 +73,7 @@ def _finite(text: str) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _integer(text: str) -> int | None:
-    try:
-        return int(text)
-    except ValueError:  # Python refuses to read thousands of digits
-        return None
-
-
-def _counted_integers(most: int) -> Callable[[str], int | None]:
+def _integers(most: float = math.inf) -> Callable[[str], int | None]:
     """Reads integers; each digit of a long one is a value, as their work grows with the square of them."""
     seen = 0
 
@@ -89,8 +83,11 @@ def _counted_integers(most: int) -> Callable[[str], int | None]:
             seen += len(text)
             if seen > most:
                 what = f"The server's reply has integers of more than {_LONG_INTEGER} digits"
-                raise exceeded("values", most, f"{what} with {seen:,} digits")
-        return _integer(text)
+                raise exceeded("values", int(most), f"{what} with {seen:,} digits")
+        try:
+            return int(text)
+        except ValueError:  # Python refuses to read thousands of digits
+            return None
 
     return read
 
@@ -101,10 +98,9 @@ def _null(_name: str) -> None:  # NaN and Infinity are not JSON, but Python serv
 
 _encoder: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 # Not strict: servers that write JSON by hand, such as shell scripts, do not escape tabs and line breaks.
-_decoder: Final = json.JSONDecoder(parse_constant=_null, parse_float=_finite, strict=False)
-_slow_decoder: Final = json.JSONDecoder(
-    parse_constant=_null, parse_float=_finite, parse_int=_integer, strict=False
-)
+_new_decoder: Final = partial(json.JSONDecoder, parse_constant=_null, parse_float=_finite, strict=False)
+_decoder: Final = _new_decoder()
+_slow_decoder: Final = _new_decoder(parse_int=_integers())
 
 
 def decode(data: bytes | str, *, values: int = Limits().values) -> Any:
@@ -122,12 +118,17 @@ def decode(data: bytes | str, *, values: int = Limits().values) -> Any:
         value = _read_fast(data)
         if value is _UNREAD:
             text = data if isinstance(data, str) else data.decode(encoding_of(data), "replace")
-            value = _read(text, _decoder if len(text) <= values else _counting_decoder(values))
+            value = _read(
+                text, _decoder if len(text) <= values else _new_decoder(parse_int=_integers(values))
+            )
     if len(data) > DEEPEST and is_deeper(value, DEEPEST, data):
         raise _too_deep()
     # Only escapes can be lone surrogates, and orjson refuses them.
-    if text is not None and _SURROGATE.search(text) and not _is_encodable(value):
-        return map_texts(value, without_surrogates)
+    if text is not None and _SURROGATE.search(text):
+        try:
+            json.dumps(value, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            return map_texts(value, without_surrogates)
     return value
 
 
@@ -163,11 +164,6 @@ def _read_fast(data: bytes | str) -> Any:
         return _fast(octets)
     except ValueError:
         return _UNREAD
-
-
-def _counting_decoder(values: int) -> json.JSONDecoder:
-    integers = _counted_integers(values)
-    return json.JSONDecoder(parse_constant=_null, parse_float=_finite, parse_int=integers, strict=False)
 
 
 def _read(text: str, decoder: json.JSONDecoder) -> Any:
@@ -282,14 +278,6 @@ def is_longer(value: Any, longest: int) -> bool:
             case _:
                 longest -= 1
     return longest < 0
-
-
-def _is_encodable(value: Any) -> bool:
-    try:
-        json.dumps(value, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def map_texts(value: Any, change: Callable[[str], str]) -> Any:
@@ -427,25 +415,13 @@ def error_of(message: Any) -> RpcError | None:
     if error is None:
         return None
     members = as_object(error)
-    code = _code(members.get("code"))
-    if code is None:
+    code = members.get("code")
+    if isinstance(code, bool) or not isinstance(code, int | float) or code != code // 1:
         if envelope.get("jsonrpc") != "2.0":
             return None
         code = 0
     text = error if isinstance(error, str) else members.get("message")
-    return RpcError(code, text if isinstance(text, str) else "", members.get("data"))
-
-
-def _code(value: object) -> int | None:
-    match value:
-        case bool():
-            return None
-        case int():
-            return value
-        case float() if value.is_integer():
-            return int(value)
-        case _:
-            return None
+    return RpcError(int(code), text if isinstance(text, str) else "", members.get("data"))
 
 
 def result_of(message: Message) -> dict[str, Any]:

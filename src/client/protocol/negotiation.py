@@ -384,7 +384,7 @@ class Negotiation:
         assert error is not None
         if error.code != UNSUPPORTED_VERSION:
             return Failed(outcome)
-        supported = _supported(error.data)
+        supported = as_list(as_object(error.data).get("supported"))
         version = newest(supported, (self._pinned,) if self._pinned else MODERN_VERSIONS)
         # Asks once more, even if the server offers the revision that it has just refused.
         if version is not None and self._discovered < 2:
@@ -414,22 +414,23 @@ class Negotiation:
             return Failed(self._no_common_version([version]))
         error = rpc_error(outcome)
         if error is not None and error.code in {INVALID_PARAMS, UNSUPPORTED_VERSION}:
-            action = self._after_version_error(_supported(error.data))
-            if action is not None:
-                return action
+            supported = as_list(as_object(error.data).get("supported"))
+            if supported:
+                return self._after_version_error(supported)
         if (older := self._older(outcome)) is not None:
             return Initialize(older)
         if self._is_unsure and self._discovered < 2 and error is not None and error.code == METHOD_NOT_FOUND:
             # Probably a modern server that was starting when it got the probe.
             return Discover(self._pinned or LATEST_MODERN)
-        if self._may_be_sse(outcome, modern=error is not None and error.code in MODERN_CODES):
-            self._refused_initialize = outcome if isinstance(outcome, Refusal) and error is not None else None
-            return OpenSse()
+        may_be_sse = self._transport == "auto" and not self._tried_sse
+        if may_be_sse and isinstance(outcome, Refusal) and 400 <= outcome.status < 500:
+            is_modern = error is not None and error.code in MODERN_CODES
+            if not is_modern and outcome.status not in _NO_SSE_AFTER:
+                self._refused_initialize = outcome if error is not None else None
+                return OpenSse()
         return Failed(outcome)
 
-    def _after_version_error(self, supported: list[Any] | None) -> Action | None:
-        if not supported:
-            return None
+    def _after_version_error(self, supported: list[Any]) -> Action:
         known = (self._pinned,) if self._pinned else ALL_VERSIONS
         version = newest(supported, tuple(v for v in known if v in HANDSHAKE_VERSIONS))
         if version is not None and self._initialized < 2:
@@ -456,16 +457,6 @@ class Negotiation:
             return named[-1]
         is_bare = isinstance(outcome, Refusal) and outcome.status == _BAD_REQUEST
         return older[-1] if is_bare and speaks_of_revisions(outcome, or_of_nothing=True) else None
-
-    def _may_be_sse(self, answer: Answer, *, modern: bool) -> bool:
-        return (
-            self._transport == "auto"
-            and not self._tried_sse
-            and not modern
-            and isinstance(answer, Refusal)
-            and 400 <= answer.status < 500
-            and answer.status not in _NO_SSE_AFTER
-        )
 
     def _after_sse(self, outcome: Outcome) -> Action:
         if isinstance(outcome, SseOpened):
@@ -504,13 +495,6 @@ def speaks_of_revisions(answer: Answer, *, or_of_nothing: bool = False) -> bool:
     if or_of_nothing and _NO_WORDS.issuperset(words):
         return True
     return "version" in words or "protocolversion" in words or "revision" in words
-
-
-def _supported(data: object) -> list[Any] | None:
-    if not isinstance(data, dict):
-        return None
-    supported = cast("dict[str, Any]", data).get("supported")
-    return cast("list[Any]", supported) if isinstance(supported, list) else None
 
 
 def _is_no_stream(outcome: Outcome) -> bool:

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any, Final, Literal, assert_never, cast
 
 from ...types.errors import ProtocolError
-from ...types.routing import ServerRoute
+from ...types.routing import HEADER_NAME, ServerRoute
 from ...types.texts import compact_json, definition_digest, shortened
 from ...types.tool import MCPTool
 from ..limits import LONGEST_NAME, LONGEST_TEXT
@@ -31,8 +31,6 @@ _LONGEST_TYPE: Final = 80
 _NO_CONTENT: Final = frozenset(
     ("content", "isError", "_meta", "resultType", "ttlMs", "cacheScope", "toolResult", "task")
 )
-TOKEN: Final = frozenset("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
-"""The characters of a header name (RFC 9110 §5.6.2)."""
 # Keywords whose values are schemas, lists of schemas, or maps of schemas. Keywords with plain values
 # (default, enum, const, examples) are left out, and $ref is not followed.
 _SCHEMAS: Final = frozenset(
@@ -209,7 +207,7 @@ def mirrored_arguments(schema: Mapping[str, Any]) -> tuple[Mirrored, ...]:
         if not path:
             raise InvalidAnnotationError(f"{ANNOTATION} stands where it cannot name one argument")
         where = "/".join(path)
-        if not isinstance(name, str) or not name or not TOKEN.issuperset(name):
+        if not isinstance(name, str) or not HEADER_NAME.fullmatch(name):
             raise InvalidAnnotationError(f"{ANNOTATION} of {where} is not a header name")
         # Header names are case-insensitive (RFC 9110 §5.1): both would be one header.
         if name.lower() in seen:

@@ -213,6 +213,7 @@ class Pending:
         self.done.set()
 
 
+@dataclass(eq=False)
 class PendingCalls:
     """All calls that wait on one stream. Safe for use by many threads at once.
 
@@ -220,22 +221,16 @@ class PendingCalls:
     any thread. The `limits` bound how much is taken that is no reply while calls wait.
     """
 
-    def __init__(
-        self,
-        inbox: Inbox,
-        answer: Callable[[Message], None],
-        limits: Limits = Limits(),  # noqa: B008 - frozen
-    ) -> None:
-        self._inbox = inbox
-        self._limits = limits
-        self._others = 0  # since a call began or ended
-        self._answer = answer
-        self._calls: dict[int, Pending] = {}
-        self._lock = threading.Lock()
-        self.ended: MCPError | None = None  # the error for later calls
-        self._then: Callable[[], None] | None = None
-        self._is_modern = False
-        self._has_begun = False
+    inbox: Inbox
+    answer: Callable[[Message], None]
+    limits: Limits = field(default_factory=Limits)
+    ended: MCPError | None = None  # the error for later calls
+    _others: int = 0  # messages since a call began or ended
+    _calls: dict[int, Pending] = field(default_factory=dict[int, Pending])
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _then: Callable[[], None] | None = None
+    _is_modern: bool = False
+    _has_begun: bool = False
 
     def add(self, call_id: int, pending: Pending) -> None:
         """Before it is sent."""
@@ -295,10 +290,10 @@ class PendingCalls:
     def count_other(self, weight: int = 1) -> None:
         """Counts what is no reply; too much of it while calls wait ends the stream, as it may go on."""
         self._others += weight
-        if self._calls and self._others > self._limits.events:
+        if self._calls and self._others > self.limits.events:
             what = f"The server sent {self._others:,} messages or lines, and no reply"
             afterwards = SessionLost(what, fix="Call again: a new session begins")
-            self.end(exceeded("events", self._limits.events, what), afterwards)
+            self.end(exceeded("events", self.limits.events, what), afterwards)
 
     def adopt(self, version: str) -> None:
         """Sets the negotiated revision. In the modern era servers send no requests and get no answers."""
@@ -317,11 +312,11 @@ class PendingCalls:
         if "id" in message:
             if self._is_modern:
                 return
-            self._inbox.server_request(message, self._answer)
+            self.inbox.server_request(message, self.answer)
             return
         with self._lock:
             # Copied under the lock and called without it: a handler may start or end a call.
-            inboxes = [self._inbox, *(pending.inbox for pending in self._calls.values())]
+            inboxes = [self.inbox, *(pending.inbox for pending in self._calls.values())]
         for inbox in dict.fromkeys(inboxes):
             # Every call gets every notification; progress names its call by a token.
             inbox.notification(str(message.get("method")), as_object(message.get("params")))

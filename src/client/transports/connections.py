@@ -15,7 +15,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import h11
 import httpx
@@ -104,9 +104,7 @@ class HttpConnection:
         """Status, headers and reason of the reply. Raises `BrokenConnection`, as all that reads here."""
         for _ in range(_INTERIM):
             match self._event(wait):
-                case h11.Response() as reply:
-                    return reply.status_code, reply.headers.raw_items(), reply.reason
-                case h11.InformationalResponse(status_code=101) as reply:
+                case h11.Response() | h11.InformationalResponse(status_code=101) as reply:
                     return reply.status_code, reply.headers.raw_items(), reply.reason
                 case _:  # another interim response
                     pass
@@ -233,14 +231,6 @@ def proxy_login(proxy: Proxy) -> list[tuple[bytes, bytes]]:
     return [(b"Proxy-Authorization", b"Basic " + login)]
 
 
-class _Idle(NamedTuple):
-    """A kept connection, with the times when it became idle and when it expires."""
-
-    since: float
-    until: float
-    connection: HttpConnection
-
-
 class Connections:
     """Connections, one per concurrent request. Safe for use by many threads at once.
 
@@ -251,7 +241,8 @@ class Connections:
     def __init__(self, connect: Callable[[Wait], HttpConnection]) -> None:
         self._connect = connect
         self._all: set[HttpConnection] = set()
-        self._idle: deque[_Idle] = deque()
+        # The kept ones, with the times when they became idle and when they expire.
+        self._idle: deque[tuple[float, float, HttpConnection]] = deque()
         self._can_keep = True  # False after a close right after a reply, until a kept connection was used
         self._none_kept_until = 0.0
         self._closed = False
@@ -326,11 +317,11 @@ class Connections:
         with self._lock:
             may_keep = self._can_keep or (not self._idle and now >= self._none_kept_until)
             if may_keep and can_be_kept and not self._closed:
-                self._idle.append(_Idle(now, until, connection))
+                self._idle.append((now, until, connection))
             else:
                 old.append(connection)
-            while self._idle and now >= self._idle[0].until:
-                old.append(self._idle.popleft().connection)
+            while self._idle and now >= self._idle[0][1]:
+                old.append(self._idle.popleft()[2])
         for each in old:
             self._drop(each)
 

@@ -14,6 +14,7 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -21,9 +22,10 @@ import h11
 import httpx
 
 from ...types.errors import AuthError, ConnectError, ProtocolError, ResultTooLarge, SettingInvalid, TimedOut
+from ...types.routing import check_header_name
 from ...types.texts import in_one_line, origin_and_path
 from ...version import VERSION
-from ..authorization import Authorization, ProvesPossession, check_header_name, check_header_value
+from ..authorization import Authorization, ProvesPossession, check_header_value
 from ..clock import Wait
 from ..limits import Limits, Timeouts, exceeded
 from ..network import Dialer, NetworkSettings, is_usable, may_follow, resolved
@@ -36,7 +38,6 @@ from .connections import (
     LONG_HEAD,
     BrokenConnection,
     Connections,
-    Headers,
     HttpConnection,
     connect,
     proxy_login,
@@ -97,13 +98,13 @@ class HttpChannel:
         self._limits = limits
         self._authorization = authorization
         self._proving = authorization if isinstance(authorization, ProvesPossession) else None
-        custom = _custom(headers)
-        own = {name.lower() for name, _ in custom}
+        _check(headers)
+        own = {name.lower() for name in headers}
         # Only what is decompressed here in bounded steps; httpx would also offer brotli and zstd where it
         # finds them. Users may set another, for servers that compress wrongly.
         encoding = [] if "accept-encoding" in own else [("Accept-Encoding", "gzip, deflate")]
         agent = [] if "user-agent" in own else [("User-Agent", f"knime-mcp/{VERSION}")]
-        self._base: list[tuple[str, str]] = [*encoding, *custom, *agent]
+        self._base: list[tuple[str, str]] = [*encoding, *headers.items(), *agent]
         self._cookies = httpx.Cookies()  # load balancers tie a session to its machine by a cookie
         self._has_cookies = False
         self._network = network
@@ -224,7 +225,8 @@ class HttpChannel:
             wait.look()  # raises if the connection ended because of a cancel
             raise self._no_reply(error) from None
         release = functools.partial(connections.give_back, connection, received)
-        reply = Reply(connection, status, received, wait, self._limits, release, self._turn)
+        taken = httpx.Headers(list(received))
+        reply = Reply(connection, status, taken, wait, self._limits, release, self._turn)
         if self._proving is not None and (nonce := reply.headers.get("dpop-nonce")):
             self._proving.take_nonce(nonce)
         if "set-cookie" in reply.headers:
@@ -241,24 +243,16 @@ class HttpChannel:
         if self._closed:
             return client_closed()
         fault = error.fault if isinstance(error, BrokenConnection) else str(error)
+        what = "The server closed the connection before it replied"
+        fix = "Look into the server's log, and check that http:// or https:// is right"
         if fault == LONG_HEAD:
-            return ConnectError(
-                f"The server sent {fault}",
-                phase="http",
-                fix="Ask whoever runs the server, or a proxy in front of it, to send fewer or shorter ones",
-            )
-        if fault is not None:
+            what = f"The server sent {fault}"
+            fix = "Ask whoever runs the server, or a proxy in front of it, to send fewer or shorter ones"
+        elif fault is not None:
             reason = fault.partition(":")[0]  # not the server's text after the colon
-            return ConnectError(
-                f"The server does not speak HTTP here, or its reply is malformed ({reason})",
-                phase="http",
-                fix="Check the port in the URL, and whether it is https:// instead of http://",
-            )
-        return ConnectError(
-            "The server closed the connection before it replied",
-            phase="http",
-            fix="Look into the server's log, and check that http:// or https:// is right",
-        )
+            what = f"The server does not speak HTTP here, or its reply is malformed ({reason})"
+            fix = "Check the port in the URL, and whether it is https:// instead of http://"
+        return ConnectError(what, phase="http", fix=fix)
 
     def _open_connections(self, url: str) -> Connections:
         tls = url.startswith("https:")
@@ -282,21 +276,13 @@ class HttpChannel:
         Same scheme, host and port, or http to https on the default ports; method and body unchanged; no
         login in the target. Other redirects could send credentials or arguments to another server.
         """
-        if not location:
-            raise ConnectError(f"The server redirects ({status}) without saying where", phase="http")
-        target = resolved(url, location)
-        if target is None:
+        target = resolved(url, location) if location else None
+        shown = origin_and_path(target or "")[:_LONGEST_SHOWN]
+        if target is None or count > self._limits.redirects:
+            where = "to something that is no usable URL" if location else "without saying where"
+            where = f"({status}) {where}" if target is None else f"in circles, last to {shown}"
             raise ConnectError(
-                f"The server redirects ({status}) to something that is no usable URL",
-                phase="http",
-                fix="Check the URL of the server",
-            )
-        shown = origin_and_path(target)[:_LONGEST_SHOWN]
-        if count > self._limits.redirects:
-            raise ConnectError(
-                f"The server redirects in circles, last to {shown}",
-                phase="http",
-                fix="Check the URL of the server",
+                f"The server redirects {where}", phase="http", fix="Check the URL of the server"
             )
         # RFC 9110 §15.4: after 301, 302 and 303 clients may change the method to GET.
         if method != "GET" and status not in {307, 308}:
@@ -315,31 +301,22 @@ class HttpChannel:
         )
 
 
+@dataclass(eq=False)
 class Reply:
     """An HTTP reply whose body has not been read yet. Must be closed, or read to its end."""
 
-    def __init__(
-        self,
-        connection: HttpConnection,
-        status: int,
-        headers: Headers,
-        wait: Wait,
-        limits: Limits,
-        release: Callable[[], None],
-        turn: threading.Lock,
-    ) -> None:
-        self.status = status
-        self.headers = httpx.Headers(list(headers))
-        self._connection = connection
-        self._wait = wait
-        self._limits = limits
-        self._release = release
-        self._turn = turn
-        self._has_turn = False
-        self._is_whole = False  # whether all is there, whatever the length says
-        self._wire = 0  # bytes that arrived, compressed or not
-        self._buffered_body: bytes | None = None
-        self._closed = False
+    connection: HttpConnection
+    status: int
+    headers: httpx.Headers
+    wait: Wait
+    limits: Limits
+    release: Callable[[], None]
+    turn: threading.Lock
+    _has_turn: bool = False
+    _is_whole: bool = False  # whether all is there, whatever the length says
+    _wire: int = 0  # bytes that arrived, compressed or not
+    _buffered_body: bytes | None = None
+    _closed: bool = False
 
     @functools.cached_property
     def media_type(self) -> str:
@@ -369,24 +346,24 @@ class Reply:
         self.end_turn()
         if not self._closed:  # afterwards another request may use the connection
             self._closed = True
-            self._release()
+            self.release()
 
     def growing(self, size: int) -> None:
         """Restarts the idle clock; a large reply waits until no other one is read, so that they share memory.
 
         The server is not silent meanwhile, so only the total clock and cancel end that wait.
         """
-        self._wait.reset_idle()
-        if size > self._limits.large_bytes and not self._has_turn:
-            while not self._turn.acquire(timeout=self._wait.slice()):
-                self._wait.reset_idle()
+        self.wait.reset_idle()
+        if size > self.limits.large_bytes and not self._has_turn:
+            while not self.turn.acquire(timeout=self.wait.slice()):
+                self.wait.reset_idle()
             self._has_turn = True
 
     def end_turn(self) -> None:
         """The next large reply may be read, as this one, or this event of it, is decoded."""
         if self._has_turn:
             self._has_turn = False
-            self._turn.release()
+            self.turn.release()
 
     def close_connection(self) -> None:
         """Closes the reply and its connection, whose next bytes may belong to another request."""
@@ -394,13 +371,9 @@ class Reply:
             self.shut_down()
         self.close()
 
-    def outlive_call(self, wait: Wait) -> None:
-        """From now on the stream is read under another wait than the call's that opened it."""
-        self._wait = wait
-
     def drain(self, seconds: float = _REST_SECONDS) -> bool:
         """Reads and ignores the rest of the body, so that the connection can be used again."""
-        self._wait = Wait(Timeouts(connect=seconds, idle=seconds, total=seconds))
+        self.wait = Wait(Timeouts(connect=seconds, idle=seconds, total=seconds))
         try:
             for _ in zip(self._raw(), range(_DRAINED_CHUNKS), strict=False):
                 pass
@@ -412,7 +385,7 @@ class Reply:
 
     def shut_down(self) -> None:
         """Ends the connection, which wakes the thread that reads this reply. For other threads."""
-        self._connection.shut_down()
+        self.connection.shut_down()
 
     def chunks(self) -> Iterator[bytes]:
         """The decompressed body as it arrives, of any length, in chunks of at most 64 KiB."""
@@ -436,44 +409,39 @@ class Reply:
     def _under_clocks(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
         # A small compressed chunk may become a thousand times larger, so the clocks are checked per chunk.
         for chunk in chunks:
-            self._wait.slice()
+            self.wait.slice()
             yield chunk
 
     def _raw(self) -> Iterator[bytes]:
         try:
-            while (chunk := self._connection.chunk(self._wait_for_more())) is not None:
+            while True:
+                wait = self.wait.narrowed(idle=_REST_SECONDS) if self._is_whole else self.wait
+                if (chunk := self.connection.chunk(wait)) is None:
+                    return
                 self._wire += len(chunk)
                 yield chunk
         except (BrokenConnection, TimedOut) as error:
             if self._is_whole:
-                self._wait.slice()
+                self.wait.slice()
                 return
             if isinstance(error, TimedOut):
                 raise
-            self._wait.look()  # raises if the connection ended because of a cancel
+            self.wait.look()  # raises if the connection ended because of a cancel
             reason = (error.fault or _CUT_OFF).partition(":")[0]  # not the server's text after the colon
-            if not reason.startswith(_CUT_OFF):
-                raise ConnectError(
-                    f"The server's reply is malformed in its middle ({reason})",
-                    phase="http",
-                    fix="Ask whoever runs the server, or a proxy in front of it",
-                ) from None
-            raise ConnectError(
-                "The server closed the connection in the middle of its reply",
-                phase="http",
-                fix="Look into the server's log; a proxy with a short timeout is another usual cause",
-            ) from None
-
-    def _wait_for_more(self) -> Wait:
-        return self._wait.narrowed(idle=_REST_SECONDS) if self._is_whole else self._wait
+            what = f"The server's reply is malformed in its middle ({reason})"
+            fix = "Ask whoever runs the server, or a proxy in front of it"
+            if reason.startswith(_CUT_OFF):
+                what = "The server closed the connection in the middle of its reply"
+                fix = "Look into the server's log; a proxy with a short timeout is another usual cause"
+            raise ConnectError(what, phase="http", fix=fix) from None
 
     def read(self, limit: int | None = None) -> bytes:
         if self._buffered_body is not None:
             return self._buffered_body
-        bound = self._limits.result_bytes if limit is None else limit
+        bound = self.limits.result_bytes if limit is None else limit
         body = io.BytesIO()  # gives its bytes away without a copy, which joining a list does not
         size = 0
-        values = ValueCounter(self._limits.values)
+        values = ValueCounter(self.limits.values)
         for chunk in self.chunks():
             size += len(chunk)
             if size > bound:
@@ -505,7 +473,7 @@ class Reply:
 
     def buffer_refusal(self) -> None:
         """Reads the beginning of a refusal's body, for `read` and `refusal` later, and closes the reply."""
-        self._wait = self._wait.narrowed(idle=_SETTLE_SECONDS)
+        self.wait = self.wait.narrowed(idle=_SETTLE_SECONDS)
         try:
             self._buffered_body = self._error_body()
         except TimedOut:
@@ -541,9 +509,9 @@ class Reply:
         )
 
 
-def _custom(headers: Mapping[str, str]) -> list[tuple[str, str]]:
+def _check(headers: Mapping[str, str]) -> None:
     for name, value in headers.items():
-        check_header_name("headers", name)
+        check_header_name(name, "headers")
         check_header_value("headers", f"the value of header {name}", value)
         if name.lower() in _OURS:
             raise SettingInvalid(
@@ -551,7 +519,6 @@ def _custom(headers: Mapping[str, str]) -> list[tuple[str, str]]:
                 setting="headers",
                 fix="Remove it",
             )
-    return list(headers.items())
 
 
 def _excerpt(body: bytes, media_type: str) -> str:

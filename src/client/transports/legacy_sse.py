@@ -74,7 +74,7 @@ class LegacySse(Transport):
                 error.what = f"No event within {wait.timeouts.connect:g} s; a proxy may hold the stream back"
             raise
         self._reply = reply
-        reply.outlive_call(Wait(LISTENING))
+        reply.wait = Wait(LISTENING)  # the stream outlives the call that opened it
         threading.Thread(target=self._read, args=(events,), name="knime-mcp-sse", daemon=True).start()
         return None
 

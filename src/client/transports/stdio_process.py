@@ -52,27 +52,18 @@ _SKIPPED: Final = re.compile(r"at |Node\.js v\d|\W+$")
 
 
 class OutputListener(Protocol):
-    """Receives the output of a process, in the reader threads."""
+    """Receives the output of a process, in the reader threads.
 
-    def line(self, data: bytes, *, is_last: bool = False) -> None:
-        """Handles a line of output without its line feed; `is_last` if the output ends with it."""
-        ...
+    `line` gets a line without its line feed; the output ends with the last one. `growing` is called while a
+    long line arrives, and says whether the rest of it is wanted. Of one that is not, `dropping` gets how many
+    bytes more are dropped, and `oversized` beginning and end. `ended` is called once.
+    """
 
-    def growing(self, line: bytearray) -> bool:
-        """While a long line arrives; returns False if the rest of it is not wanted."""
-        ...
-
-    def dropping(self, size: int) -> None:
-        """While the rest of such a line arrives, of which so many bytes more are dropped."""
-        ...
-
-    def oversized(self, head: bytes, tail: bytes) -> None:
-        """Handles a line that was not wanted, of which only beginning and end are kept."""
-        ...
-
-    def ended(self, reason: str) -> None:
-        """Handles the end of the output; called once."""
-        ...
+    def line(self, data: bytes, *, is_last: bool = False) -> None: ...
+    def growing(self, line: bytearray) -> bool: ...
+    def dropping(self, size: int) -> None: ...
+    def oversized(self, head: bytes, tail: bytes) -> None: ...
+    def ended(self, reason: str) -> None: ...
 
 
 @dataclass(slots=True)
@@ -240,27 +231,24 @@ class StdioProcess:
         lost: bytes | None = None  # the beginning of a line that is not wanted
         try:
             while chunk := self._read(stream):
-                *whole, rest = chunk.split(b"\n")
-                for part in whole:
+                parts = chunk.split(b"\n")
+                for number, part in enumerate(parts, 1):
                     held += part
                     if lost is None and len(held) > _CHUNK and not self._listener.growing(held):
                         lost = bytes(held[:_TAIL_BYTES])
+                    if number == len(parts):  # the beginning of a line
+                        break
                     if lost is None:
                         self._listener.line(bytes(held))
                     else:
                         self._listener.oversized(lost, bytes(held[-_TAIL_BYTES:]))
                         lost = None
                     held.clear()
-                held += rest
-                if lost is None and len(held) > _CHUNK and not self._listener.growing(held):
-                    lost = bytes(held[:_TAIL_BYTES])
                 if lost is not None:
                     self._listener.dropping(len(held) - _TAIL_BYTES)
                     del held[:-_TAIL_BYTES]
-            if held and lost is None:
-                self._listener.line(
-                    bytes(held), is_last=True
-                )  # the last line of an ended process may lack its line feed
+            if held and lost is None:  # the last line of an ended process may lack its line feed
+                self._listener.line(bytes(held), is_last=True)
         finally:
             stream.close()
             self._listener.ended(self._how_it_ended())

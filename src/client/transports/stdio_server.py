@@ -46,12 +46,8 @@ class StdioServer:
 
     def __post_init__(self) -> None:
         if isinstance(self.command, str):
-            raise SettingInvalid(
-                "The command that starts the server is one text",
-                setting="stdio",
-                server=self.url,
-                fix="Give a list: the program and each of its arguments",
-            )
+            fix = "Give a list: the program and each of its arguments"
+            raise self._wrong("The command that starts the server is one text", fix)
         object.__setattr__(self, "command", tuple(map(os.fspath, self.command)))
         object.__setattr__(self, "env", dict(self.env))
         if not _NAME.fullmatch(self.name):
@@ -61,20 +57,17 @@ class StdioServer:
                 fix="Use letters, digits, '.', '_' and '-'",
             )
         if not self.command or not self.command[0].strip():
-            raise SettingInvalid(
-                "The command that starts the server is empty", setting="stdio", server=self.url
-            )
+            raise self._wrong("The command that starts the server is empty")
         for name, value in self.env.items():
             if not isinstance(value, str) or not name or "=" in name:  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise SettingInvalid(
-                    f"The environment variable '{name}' needs a name without '=', and text as value",
-                    setting="stdio",
-                    server=self.url,
+                raise self._wrong(
+                    f"The environment variable '{name}' needs a name without '=', and text as value"
                 )
         if any("\0" in part for part in (*self.command, *self.env, *self.env.values())):
-            raise SettingInvalid(
-                "The command or its environment holds a null character", setting="stdio", server=self.url
-            )
+            raise self._wrong("The command or its environment holds a null character")
+
+    def _wrong(self, what: str, fix: str | None = None) -> SettingInvalid:
+        return SettingInvalid(what, setting="stdio", server=self.url, fix=fix)
 
     @property
     def url(self) -> str:

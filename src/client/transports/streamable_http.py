@@ -262,27 +262,19 @@ class StreamableHttp(Transport):
             self._open_ends = 0 if reply.drain(_STREAM_END_SECONDS) else self._open_ends + 1
         failures = 0
         while response is None:
+            what, fix = "The server ended the stream without its reply", None
             # Without an id there is nothing to resume from; modern streams never resume
             # (https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http).
             if not cursor.last_id or self._version is None or era_of(self._version) is Era.MODERN:
-                raise ConnectError(
-                    "The server ended the stream without its reply",
-                    phase="http",
-                    fix="Look into the server's log; a proxy that cuts long replies is another usual cause",
-                )
-            if failures >= _RESUME_ATTEMPTS:
-                raise ConnectError(
-                    "The server's stream broke and could not be resumed",
-                    phase="http",
-                    fix="Look into the server's log; it may have ended, and the call may have run",
-                )
-            if cursor.retry >= wait.left:
-                raise ConnectError(
-                    "The server ended the stream without its reply, and wants to be asked for it only in "
-                    f"{cursor.retry:g} s",
-                    phase="http",
-                    fix="Raise the total timeout, or ask whoever runs the server",
-                )
+                fix = "Look into the server's log; a proxy that cuts long replies is another usual cause"
+            elif failures >= _RESUME_ATTEMPTS:
+                what = "The server's stream broke and could not be resumed"
+                fix = "Look into the server's log; it may have ended, and the call may have run"
+            elif cursor.retry >= wait.left:
+                what += f", and wants to be asked for it only in {cursor.retry:g} s"
+                fix = "Raise the total timeout, or ask whoever runs the server"
+            if fix is not None:
+                raise ConnectError(what, phase="http", fix=fix)
             before = cursor.last_id, cursor.seen
             # The server's `retry` is an obligation, not a hint (2025-11-25, *Resumability and Redelivery*).
             wait.sleep(cursor.retry)

@@ -32,6 +32,13 @@ _KINDS: Final = {
     "boolean": "true or false",
     "null": "null",
 }
+_GIVEN: Final = {
+    bool: "true or false",
+    str: "text",
+    int: "the integer",
+    float: "the number",
+    type(None): "null",
+}
 _FIRST: Final = {"required": 0, "additionalProperties": 1, "unevaluatedProperties": 2}
 _BOUNDS: Final = {
     "minimum": "a number of at least {limit}",
@@ -91,7 +98,11 @@ def describe_problems(
 def _closest(problem: ValidationError) -> ValidationError:
     """The error of the closest alternative of an anyOf or oneOf; the problem itself if none is closest."""
     while problem.kind.name in {"anyOf", "oneOf"} and not wanted_types(problem) and all(_branches(problem)):
-        branches = [branch for branch in _branches(problem) if not _is_of_another_type(branch, problem)]
+        branches = [
+            branch
+            for branch in _branches(problem)
+            if not any(e.kind.name == "type" and e.instance_path == problem.instance_path for e in branch)
+        ]
         tagged = [branch for branch in branches if not _wrong_tags(branch, problem)]
         candidates = branches if len(branches) == 1 else tagged
         if not candidates:
@@ -104,10 +115,6 @@ def _branches(problem: ValidationError) -> list[list[ValidationError]]:
     """The errors of each alternative; empty for an alternative that the value fits."""
     details: dict[str, list[list[ValidationError]]] = problem.kind.as_dict()
     return details.get("context", [])
-
-
-def _is_of_another_type(branch: list[ValidationError], problem: ValidationError) -> bool:
-    return any(error.kind.name == "type" and error.instance_path == problem.instance_path for error in branch)
 
 
 def _wrong_tags(branch: list[ValidationError], problem: ValidationError) -> list[tuple[ValidationError, Any]]:
@@ -223,7 +230,9 @@ def _choices(options: list[Any], given: Any) -> str:
 def _described_value(problem: ValidationError, schema: dict[str, Any]) -> str:
     """Describes the given value: its kind, and for plain values that are not secret also the value."""
     value = cast("Any", problem.instance)
-    kind = _kind(value)
+    kind = _GIVEN.get(type(value)) or ("an object" if value else "an empty object")
+    if isinstance(value, list):
+        kind = f"a list of {counted(len(cast('list[Any]', value)), 'item')}"
     names = [str(step) for step in problem.instance_path]
     secret = (
         schema.get("writeOnly") is True
@@ -233,24 +242,6 @@ def _described_value(problem: ValidationError, schema: dict[str, Any]) -> str:
     if secret or value is None or isinstance(value, dict | list):
         return kind
     return f"{kind} {foreign(_short(value))}" if not isinstance(value, bool) else _short(value)
-
-
-def _kind(value: Any) -> str:
-    match value:
-        case bool():
-            return "true or false"
-        case str():
-            return "text"
-        case int():
-            return "the integer"
-        case float():
-            return "the number"
-        case None:
-            return "null"
-        case list():
-            return f"a list of {counted(len(cast('list[Any]', value)), 'item')}"
-        case _:
-            return "an object" if value else "an empty object"
 
 
 def _short(value: Any) -> str:

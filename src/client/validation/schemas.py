@@ -20,6 +20,7 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import unquote, urljoin
 
@@ -82,18 +83,13 @@ _CHARACTERS_PER_LOOK: Final = 100
 _Node = dict[str, Any]
 
 
+@dataclass(eq=False)
 class CompiledSchema:
     """A schema that values can be checked against; with a `fault`, which says why not, every value passes."""
 
-    def __init__(
-        self,
-        schema: dict[str, Any] | bool,
-        checks: "tuple[jsonschema_rs.Validator, SchemaGraph] | None",
-        fault: str | None = None,
-    ) -> None:
-        self.schema = schema
-        self.fault = fault
-        self._checks = checks
+    schema: dict[str, Any] | bool
+    checks: "tuple[jsonschema_rs.Validator, SchemaGraph] | None"
+    fault: str | None = None
 
     @functools.cached_property
     def as_meant(self) -> "CompiledSchema":
@@ -102,32 +98,38 @@ class CompiledSchema:
         # part of it.
         for overlapping in (True, False):
             schema = as_meant(self.schema, overlapping=overlapping)
-            if self._checks is None or schema == self.schema:
+            if self.checks is None or schema == self.schema:
                 return self
-            compiled = _build(schema, self._checks[1].most_work)
+            compiled = _build(schema, self.checks[1].most_work)
             if not isinstance(compiled, str) and compiled.fault is None:
                 return compiled
         return self
 
     def is_valid(self, value: Any) -> bool:
         """Raises `ValueError` if checking would go too deep or take too long, or a text is not Unicode."""
-        if self._checks is None:
+        if self.checks is None:
             return True
-        validator, graph = self._checks
+        validator, graph = self.checks
         if graph.looks(value, count_parts(value)) is None:
             raise ValueError("checking it against this schema would take too long")
         return validator.is_valid(value)
 
     def problems(self, value: Any) -> "list[jsonschema_rs.ValidationError]":
-        if self._checks is None:
+        import jsonschema_rs
+
+        if self.checks is None:
             return []
-        validator, graph = self._checks
+        validator, graph = self.checks
         parts = count_parts(value)
         looks = graph.looks(value, parts)
-        if looks is None or looks + parts * graph.required > _LISTED or looks * parts > _COPIED:
-            # `iter_errors` makes all errors first, each with a copy of its value: too much memory here.
-            return _first_problem(validator, value)
-        return list(itertools.islice(validator.iter_errors(value), _REPORTED))
+        if looks is not None and looks + parts * graph.required <= _LISTED and looks * parts <= _COPIED:
+            return list(itertools.islice(validator.iter_errors(value), _REPORTED))
+        # `iter_errors` makes all errors first, each with a copy of its value: too much memory here.
+        try:
+            validator.validate(value)
+        except jsonschema_rs.ValidationError as error:
+            return [error]
+        return []
 
     def subschema(self, path: list[str | int]) -> dict[str, Any]:
         """The subschema at a path of the schema; empty if there is none."""
@@ -162,23 +164,19 @@ def compile_schema(schema_json: str, limits: Limits) -> CompiledSchema:
 def _compile(text: str, most_bytes: int, most_depth: int, most_work: int) -> CompiledSchema | str:
     """Compiles a schema, or returns the reason why that is not possible."""
     if len(text) > most_bytes:
-        return _faulty(f"it is longer than {most_bytes} characters")
+        return CompiledSchema({}, None, f"it is longer than {most_bytes} characters")
     try:
         schema: Any = json.loads(text) if text.strip() else {}
     except RecursionError:
-        return _faulty("it is nested too deeply")
+        return CompiledSchema({}, None, "it is nested too deeply")
     except ValueError as error:
         return f"it is not JSON ({error})"
     if not isinstance(schema, dict | bool):
         return "it is neither an object nor a boolean"
     typed = cast("dict[str, Any] | bool", schema)
     if is_deeper(typed, most_depth):
-        return _faulty(f"it is nested more than {most_depth} levels deep")
+        return CompiledSchema({}, None, f"it is nested more than {most_depth} levels deep")
     return _build(typed, most_work)
-
-
-def _faulty(why: str) -> CompiledSchema:
-    return CompiledSchema({}, None, why)
 
 
 def _build(schema: dict[str, Any] | bool, most_work: int) -> CompiledSchema | str:
@@ -195,7 +193,7 @@ def _build(schema: dict[str, Any] | bool, most_work: int) -> CompiledSchema | st
     try:
         graph = SchemaGraph(schema, most_work)
     except LookupError as error:
-        return _faulty(str(error))
+        return CompiledSchema({}, None, str(error))
     except ValueError as error:
         return str(error)
     faults: list[str] = []
@@ -218,17 +216,7 @@ def _build(schema: dict[str, Any] | bool, most_work: int) -> CompiledSchema | st
             faults.append(_unusable(error))
         else:
             return CompiledSchema(schema, (validator, graph))
-    return _faulty(faults[0])
-
-
-def _first_problem(validator: "jsonschema_rs.Validator", value: Any) -> "list[jsonschema_rs.ValidationError]":
-    import jsonschema_rs
-
-    try:
-        validator.validate(value)
-    except jsonschema_rs.ValidationError as error:
-        return [error]
-    return []
+    return CompiledSchema({}, None, faults[0])
 
 
 def _unusable(error: Exception) -> str:
@@ -310,7 +298,6 @@ class SchemaGraph:
         self._index: dict[int, int] = {}
         self._targets: dict[str, int] = {}
         self._bases: list[str] = []
-        self._schema = schema
         self._same_place: list[Counter[int]] = []
         if isinstance(schema, dict):
             self._collect(schema, "")
@@ -396,13 +383,13 @@ class SchemaGraph:
 
     def _children(self, part: Any, closed: Counter[int]) -> Iterator[tuple[Any, Counter[int]]]:
         if isinstance(part, dict):
-            of_names = self._sum(closed, _for_names)
+            of_names = self._sum(closed, lambda node: [node.get("propertyNames")])
             for name, child in cast("dict[str, Any]", part).items():
                 if of_names:
                     yield name, of_names
                 yield child, self._sum(closed, functools.partial(_for_property, name=name))
         elif isinstance(part, list):
-            shared = self._sum(closed, _for_items)
+            shared = self._sum(closed, lambda node: map(node.get, _OF_ARRAYS))
             for position, child in enumerate(cast("list[Any]", part)):
                 own = self._sum(closed, functools.partial(_for_position, position=position))
                 yield child, shared + own
@@ -510,9 +497,7 @@ def count_parts(value: Any) -> int:
 
 def _subschemas(node: _Node) -> Iterator[Any]:
     yield from _at_same_place(node)
-    for key in (*_OF_OBJECTS, *_OF_ARRAYS, "prefixItems", "propertyNames", "contentSchema"):
-        if key in node:
-            yield node[key]
+    yield from map(node.get, (*_OF_OBJECTS, *_OF_ARRAYS, "prefixItems", "propertyNames", "contentSchema"))
     for key in _MAPS:
         yield from as_object(node.get(key)).values()
 
@@ -520,40 +505,25 @@ def _subschemas(node: _Node) -> Iterator[Any]:
 def _at_same_place(node: _Node) -> Iterator[Any]:
     for key in _LISTS:
         yield from as_list(node.get(key))
-    for key in _SAME_PLACE:
-        if key in node:
-            yield node[key]
+    yield from map(node.get, _SAME_PLACE)
     for key in _MAPS_SAME_PLACE:
         yield from as_object(node.get(key)).values()
 
 
-def _for_property(node: _Node, name: str) -> Iterable[Any]:
-    properties = node.get("properties")
-    if isinstance(properties, dict) and name in properties:
-        yield cast("_Node", properties)[name]
-    patterns = node.get("patternProperties")
-    if isinstance(patterns, dict):
-        yield from cast("_Node", patterns).values()
+def _for_property(node: _Node, name: str) -> Iterator[Any]:
+    properties = as_object(node.get("properties"))
+    if name in properties:
+        yield properties[name]
+    yield from as_object(node.get("patternProperties")).values()
     for key in _OF_OBJECTS:
         if key in node:
             yield node[key]
 
 
-def _for_names(node: _Node) -> Iterable[Any]:
-    if "propertyNames" in node:
-        yield node["propertyNames"]
-
-
-def _for_items(node: _Node) -> Iterable[Any]:
-    for key in _OF_ARRAYS:
-        if isinstance(node.get(key), dict):
-            yield node[key]
-
-
-def _for_position(node: _Node, position: int) -> Iterable[Any]:
+def _for_position(node: _Node, position: int) -> Iterator[Any]:
     for key in ("prefixItems", "items"):
-        entries = node.get(key)
-        if isinstance(entries, list) and position < len(cast("list[Any]", entries)):
+        entries = as_list(node.get(key))
+        if position < len(entries):
             yield entries[position]
 
 

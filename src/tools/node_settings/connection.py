@@ -21,7 +21,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 from ...client.limits import Timeouts
 from ...types.errors import FileFailed, MCPError, SettingInvalid
-from ...types.routing import OPTIONS, TEMPLATES, ServerRoute, TransportName
+from ...types.routing import OPTIONS, TEMPLATES, ServerRoute
 from ...types.tool import MCPTool
 
 if TYPE_CHECKING:
@@ -260,12 +260,12 @@ class Filled:
     URL and headers have their templates filled in.
     """
 
+    route: ServerRoute
     url: str = field(repr=False)
     headers: dict[str, str] = field(repr=False)
     auth: Authorization | None
     secrets: tuple[str, ...] = field(default=(), repr=False)
     """What a template put into URL or headers."""
-    transport: TransportName = "auto"
 
     def client(self, login: Authorization | None = None, **settings: Any) -> MCPClient:
         """The client, which the caller closes; it sends the ``login`` if there is no credential."""
@@ -276,7 +276,7 @@ class Filled:
             auth=self.auth or login,
             headers=self.headers,
             secrets=self.secrets,
-            transport=self.transport,
+            transport=self.route.transport,
             **settings,
         )
 
@@ -343,15 +343,15 @@ def fill(
                 server=route.url,
                 fix=HOW_TO_WIRE,
             )
-        return Filled(route.url, dict(route.headers), None, transport=route.transport)
+        return Filled(route, route.url, dict(route.headers), None)
     for template in used:
         _require(credential, "user name" if template == _USERNAME else "password", template, route)
     headers = {name: _fill_template(value, credential, in_url=False) for name, value in route.headers}
     url = _fill_template(route.url, credential, in_url=True)
     # The server gets the secret where it wants it; a second copy as Bearer token would go to its log.
     if _PASSWORD in used:
-        return Filled(url, headers, None, (credential.password,), route.transport)
-    return Filled(url, headers, _authorization(route, credential, network), transport=route.transport)
+        return Filled(route, url, headers, None, (credential.password,))
+    return Filled(route, url, headers, _authorization(route, credential, network))
 
 
 def _authorization(

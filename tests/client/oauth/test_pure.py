@@ -124,31 +124,20 @@ def test_the_canonical_resource(url, expected):
 
 
 @pytest.mark.parametrize(
-    ("wanted", "challenged", "resource", "server", "refreshable", "expected"),
+    ("scope", "server", "refreshable", "expected"),
     [
-        (None, None, None, None, True, None),
-        (None, None, (), ("a",), True, None),
-        (None, "c", ("r",), None, True, "c"),
-        (None, None, ("r", "s"), ("r",), True, "r s"),
-        ("w", "c", ("r",), None, True, "w"),
-        (None, "c", None, ("offline_access",), True, "c offline_access"),
-        (None, "c", None, ("offline_access",), False, "c"),
-        (None, "c offline_access", None, ("c",), True, "c"),
-        (None, None, None, ("offline_access",), True, None),
-        (None, "offline_access", None, None, True, None),
+        (None, None, True, None),
+        ("c", None, True, "c"),
+        ("r s", ("r",), True, "r s"),
+        ("c", ("offline_access",), True, "c offline_access"),
+        ("c", ("offline_access",), False, "c"),
+        ("c offline_access", ("c",), True, "c"),
+        (None, ("offline_access",), True, None),
+        ("offline_access", None, True, None),
     ],
 )
-def test_scopes_are_those_asked_for_then_challenged_then_listed(
-    wanted, challenged, resource, server, refreshable, expected
-):
-    chosen = discovery.choose_scope(
-        wanted=wanted,
-        challenged=challenged,
-        resource_scopes=resource,
-        server_scopes=server,
-        refreshable=refreshable,
-    )
-    assert chosen == expected
+def test_offline_access_is_asked_for_where_the_server_lists_it(scope, server, refreshable, expected):
+    assert discovery.with_offline(scope, server, refreshable=refreshable) == expected
 
 
 def test_the_union_of_scopes_keeps_order_and_covers_both():

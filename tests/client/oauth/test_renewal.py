@@ -8,7 +8,7 @@ import pytest
 
 from knime_mcp.client.mcp_client import MCPClient
 from knime_mcp.client.oauth.grants import AuthorizationCode
-from knime_mcp.client.oauth.logins import MemoryStore, RegisteredClient, login_to_text
+from knime_mcp.client.oauth.logins import MemoryStore, RegisteredClient, to_text
 from knime_mcp.client.oauth.oauth import OAuth, login_key
 from knime_mcp.types.errors import AuthError, Canceled
 from tests.client.oauth.world import Canned, in_trouble
@@ -196,7 +196,7 @@ def test_a_refresh_that_lost_a_race_against_another_process_takes_its_login(worl
     thread.start()
     until(lambda: len(world.auth.http.at("/token")) >= 2)
     tokens = dataclasses.replace(mine.login.tokens, access_token="of-the-other")
-    store.save(login_key(world.url), login_to_text(dataclasses.replace(mine.login, tokens=tokens)))
+    store.save(login_key(world.url), to_text(dataclasses.replace(mine.login, tokens=tokens)))
     world.auth.refuse_refresh = True
     world.auth.refresh_gate.set()
     thread.join(30)

@@ -7,7 +7,7 @@ import pytest
 
 from knime_mcp.client.mcp_client import MCPClient
 from knime_mcp.client.oauth.grants import AuthorizationCode, ClientCredentials
-from knime_mcp.client.oauth.logins import Login, MemoryStore, RegisteredClient, Tokens, login_to_text
+from knime_mcp.client.oauth.logins import Login, MemoryStore, RegisteredClient, Tokens, to_text
 from knime_mcp.client.oauth.oauth import OAuth, login_key
 from knime_mcp.types.errors import AuthError, MCPError
 from tests.client.oauth.world import CANARY, Canned
@@ -86,6 +86,6 @@ def test_the_grant_s_own_secrets_are_blacked_out_however_many_tokens_there_were(
     for number in range(100):
         authorization.headers()
         login = Login("https://login", url, RegisteredClient("robot"), Tokens(f"token-{number}"))
-        store.save(login_key(url), login_to_text(login))
+        store.save(login_key(url), to_text(login))
         assert authorization.challenged(401, None)
     assert {CANARY, "token-99", "token-98"} <= set(authorization.secrets())

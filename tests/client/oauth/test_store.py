@@ -16,9 +16,8 @@ from knime_mcp.client.oauth.logins import (
     RegisteredClient,
     Tokens,
     client_from_text,
-    client_to_text,
     login_from_text,
-    login_to_text,
+    to_text,
 )
 from knime_mcp.client.oauth.oauth import login_key
 from knime_mcp.system import try_to_lock
@@ -122,8 +121,8 @@ LOGIN = Login(
 
 
 def test_a_login_comes_back_and_shows_no_secret():
-    assert login_from_text(login_to_text(LOGIN)) == LOGIN
-    assert client_from_text(client_to_text(LOGIN.client)) == LOGIN.client
+    assert login_from_text(to_text(LOGIN)) == LOGIN
+    assert client_from_text(to_text(LOGIN.client)) == LOGIN.client
     assert "canary" not in repr(LOGIN)
 
 
@@ -158,7 +157,7 @@ def test_two_processes_do_not_refresh_one_login(small, world, person, tmp_path, 
         thread.start()
         until(waited.is_set)
         tokens = dataclasses.replace(mine.login.tokens, access_token="of-the-other")
-        store.save(key, login_to_text(dataclasses.replace(mine.login, tokens=tokens)))
+        store.save(key, to_text(dataclasses.replace(mine.login, tokens=tokens)))
     thread.join(30)
     assert mine.headers() == {"Authorization": "Bearer of-the-other"}
     assert world.auth.grants == ["authorization_code"]
