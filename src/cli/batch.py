@@ -181,7 +181,8 @@ def batch(
         left_out = sorted({*range(parameters.total)}.difference(rows))
         earlier, outcomes = None, outcome_columns(parameters.columns)
         if only_failed:
-            earlier = EarlierResults.of_file(parameters, _failed(parameters, rows, table), limit)
+            with reading_table():
+                earlier = EarlierResults.of_file(parameters, _failed(parameters, rows, table), limit)
             rows, outcomes = list(earlier.again), outcomes.union(earlier.typed)
             if not rows:
                 note(f"Each row of {table} has a result: there is nothing to call again.")

@@ -180,7 +180,7 @@ def _table(
         writer = ResultsWriter(
             layout, parameters.table, file.write if all_columns else typed.write, equal=False
         )
-        before = iter(()) if earlier is None else earlier.rows()
+        before = iter(() if earlier is None else earlier.rows)
 
         def take(outcome: CallOutcome | None) -> None:
             for kept, given in before:

@@ -6,7 +6,7 @@ import json
 import tempfile
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import islice, takewhile
+from itertools import islice, repeat, takewhile
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from ..types.texts import numbered
@@ -118,10 +118,19 @@ class EarlierResults:
     """Those of them that are called."""
     typed: tuple[str, ...]
     """The columns of what the tool gave."""
+    rows: list[tuple[CallOutcome | None, dict[str, Any]]]
+    """What came of the earlier call of each row, None if it is called again, and what the tool gave."""
 
     @classmethod
     def of_file(cls, table: FileTable, failed: Sequence[int], most: int | None) -> Self:
-        """The results in a file: what the tool gave stands before *Result*, and is missing in failed rows."""
+        """The results in a file: what the tool gave stands before *Result*, and is missing in failed rows.
+
+        Raises `TableError` if a row cannot be read, as nobody could write it anew.
+        """
+        from ..audit.arrow_cells import json_value
+        from ..audit.calls_table import records_of, tool_of
+        from .call_values import CallOutcome
+
         names = table.columns
         own = names[: names.index("Result")] if "Result" in names and _SIGN not in names else []
         given = {
@@ -130,8 +139,19 @@ class EarlierResults:
             for name, value in row.items()
             if value not in (None, "")
         }
-        typed = list(takewhile(lambda name: name not in given, reversed(own)))
-        return cls(table, tuple(failed), tuple(failed[:most]), tuple(reversed(typed)))
+        typed = tuple(takewhile(lambda name: name not in given, reversed(own)))[::-1]
+        again = failed[:most]
+        places = sorted({*range(table.total)}.difference(again))
+        kept = table.only(places)
+        records = records_of(kept.table, needed=("Status",), numbers=kept.numbers)
+        columns = [_values(kept, name) for name in typed]
+        cells = zip(*columns, strict=True) if columns else repeat((), len(places))
+        rows: list[tuple[CallOutcome | None, dict[str, Any]]] = [(None, {})] * table.total
+        for place, record, values in zip(places, records, cells, strict=True):
+            tool = None if record.tool is None else tool_of(record.tool)
+            gave = dict(zip(typed, map(json_value, values), strict=True))
+            rows[place] = CallOutcome(record=record, tool=tool), gave
+        return cls(table, tuple(failed), tuple(again), typed, rows)
 
     @property
     def has_all_columns(self) -> bool:
@@ -143,28 +163,15 @@ class EarlierResults:
         kept = [name for name in self.table.columns if name not in left]
         return replace(self.table, table=self.table.table.select(kept))
 
-    def rows(self) -> Iterator[tuple[CallOutcome | None, dict[str, Any]]]:
-        """For each row what came of its earlier call, None if it is called again, and what the tool gave."""
-        from ..audit.arrow_cells import json_value
-        from ..audit.calls_table import records_of, tool_of
-        from .call_values import CallOutcome
 
-        again = {*self.again}
-        kept = [index for index in range(self.table.total) if index not in again]
-        earlier = self.table.only(kept)
-        records = iter(records_of(earlier.table, needed=("Status",)))
-        given = zip(*(self._values(earlier, name) for name in self.typed), strict=True)
-        for index in range(self.table.total):
-            if index in again:
-                yield None, {}
-                continue
-            record = next(records)
-            tool = None if record.tool is None else tool_of(record.tool)
-            values = map(json_value, next(given, ()))
-            yield CallOutcome(record=record, tool=tool), dict(zip(self.typed, values, strict=True))
-
-    @staticmethod
-    def _values(table: FileTable, name: str) -> list[Any]:
-        """The values of a column, which has no types in CSV."""
-        values = [row[name] for row in table.rows()]
-        return typed_cells([value or "" for value in values]) if table.has_texts_only else values
+def _values(table: FileTable, name: str) -> list[Any]:
+    """The values of a column. In CSV texts are numbers again that are written so."""
+    values = [row[name] for row in table.rows()]
+    if not table.has_texts_only:
+        return values
+    typed = typed_cells([value or "" for value in values])
+    are_same = all(
+        value is None or value in (str(cell).lower(), str(cell).removesuffix(".0"))
+        for value, cell in zip(values, typed, strict=True)
+    )
+    return typed if are_same else values

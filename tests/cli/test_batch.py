@@ -359,6 +359,14 @@ def test_the_failed_rows_of_a_result_can_be_called_again(cli, server, table, tmp
     assert [record["arguments"] for record in done.json] == [{"text": "b", "times": 2}]
     missing = cli("batch", server.url, "echo", "p.csv", "--only-failed")
     assert (missing.code, "no column 'Status'" in missing.err) == (2, True)
+    table("text,Result,Status,Error\na,,done,\nb,,,\n")
+    said = len(server.said())
+    strange = cli("batch", server.url, "echo", "p.csv", "--only-failed", "--limit", "1")
+    assert strange.code == 0, strange.err
+    table("text,Result,Status,Error\nb,,,\na,,done,\n")
+    strange = cli("batch", server.url, "echo", "p.csv", "--only-failed", "--limit", "1")
+    assert (strange.code, "Status cannot be read in row 2: 'done'" in strange.err) == (1, True)
+    assert len(server.said()) == said + 1
 
 
 @pytest.mark.parametrize(
@@ -385,8 +393,12 @@ def test_what_was_called_again_stands_in_its_place_of_the_whole_sheet(cli, table
 
     schema = {"type": "object", "properties": PAYMENT, "required": ["to", "amount"]}
     listed = rpc({"tools": [tool("pay", inputSchema=schema)]})
-    rows = "".join(f"0{number},{number},note {number},old\n" for number in range(1, 8))
-    table(f"to,amount,Server,Result\n{rows}")
+    # The last column looks as if a tool had given it: it is empty where calls fail.
+    rows = "".join(
+        f"0{number},{number},note {number},old,{'' if number in (2, 3, 7) else f'{number}.50'}\n"
+        for number in range(1, 8)
+    )
+    table(f"to,amount,Server,Result,price\n{rows}")
     one, two, three, right = (tmp_path / f"{name}{ending}" for name in ("one", "two", "three", "right"))
     with ScriptedServer(modern(tools__list=listed, tools__call=paid)) as server:
         failing = {2, 3, 7}
