@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 import platform
 import re
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
 from itertools import groupby, islice
 from operator import attrgetter
@@ -29,7 +29,6 @@ from .files import (
     json_record,
     reading_records,
     text_or_file,
-    write_page,
     writing,
     writing_whole,
 )
@@ -191,12 +190,20 @@ def show_records(
     from ..audit.verify import verify_file
 
     with reading_records():
-        verified = verify_file(file)
+        with _progress(file) as progress:
+            verified = verify_file(file, on_progress=progress)
         if html is not None:
-            from ..tools.views.journal_page import journal_pages
+            from ..tools.views.journal_page import RunPages
 
-            for page_file, page in journal_pages(file, html, verified):
-                write_page(page_file, page)
+            pages = RunPages(file, html.name)
+            with steps_progress() if len(pages) > 1 else nullcontext() as told:
+                for number in range(1, len(pages) + 1):
+                    with writing_whole(html.with_name(pages.name(number))) as part:
+                        part.write_text(pages.page(number, verified), encoding="utf-8")
+                    if told is not None:
+                        told(("pages", number, len(pages)))
+            more = f" and {counted(len(pages) - 1, 'more page')}" if len(pages) > 1 else ""
+            note(f"Wrote {html}{more}")
         if out is not None:
             with writing_whole(out) as part:
                 count = write_calls(ordered_calls(file), part, raw_csv=raw_csv)

@@ -15,6 +15,7 @@ import tempfile
 import threading
 import time
 import webbrowser
+from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -33,7 +34,7 @@ from ..system import whole_file
 from ..tools.calling_hints import signature
 from ..tools.node_settings.named_servers import REFERENCE, known_entries
 from ..tools.views.html import element, heading, page, paragraph
-from ..tools.views.journal_page import journal_pages, news, recorded_step
+from ..tools.views.journal_page import RunPages, news, recorded_step
 from ..tools.views.run_page import Steps
 from ..types.errors import MCPError
 from .command_errors import CommandError, ExitCode, Interrupt, UsageError, at_terminal, reports_errors
@@ -43,7 +44,7 @@ from .sessions import CommandSessions
 from .terminal import can_ask, note, say
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
+    from collections.abc import Callable, Generator
 
     from ..audit.verdicts import Verification
     from ..types.routing import ServerRoute
@@ -53,6 +54,7 @@ _LARGEST: Final = 16 << 20  # of a request
 _BEGINNING: Final = 1 << 20  # of a journal, where its first line is
 _END: Final = 1 << 16  # where its closing line is
 _POLL_SECONDS: Final = 0.2
+_SOON_SECONDS: Final = 2.0  # in which most journals are verified
 _HEADERS: Final = {
     "Content-Security-Policy": "frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
     "Referrer-Policy": "no-referrer",
@@ -79,13 +81,13 @@ def open_folder(
         raise CommandError(f"There is no folder {folder}.")
     with (
         Interrupt() as interrupt,
-        tempfile.TemporaryDirectory() as pages,
+        tempfile.TemporaryDirectory() as private,
         TriedCalls(folder, interrupt) as tried,
-        _serving(runs := RunsInFolder(folder, Path(pages), tried), port) as url,
+        _serving(runs := RunsInFolder(folder, tried), port) as url,
     ):
         say(f"Open in a browser: {url}")
         note("Ctrl-C ends it.")
-        way_in = Path(pages) / "open.html"
+        way_in = Path(private) / "open.html"
         if can_ask():
             # Every user of this machine can read the command line of a browser, but not this file.
             with whole_file(way_in, private=True) as part:
@@ -107,10 +109,9 @@ class RunsInFolder:
 
     is_seen = False
 
-    def __init__(self, folder: Path, pages: Path, tried: TriedCalls) -> None:
+    def __init__(self, folder: Path, tried: TriedCalls) -> None:
         self.token = secrets.token_urlsafe(24)
         self._folder = folder
-        self._pages = pages
         self._tried = tried
         self._shown: dict[str, ShownRun] = {}
         self.asked: dict[str, Callable[[dict[str, Any]], Any]] = {
@@ -151,7 +152,7 @@ class RunsInFolder:
     def _page(self, file: Path, name: str) -> str | None:
         shown = self._shown.get(file.name)
         if shown is None or shown.is_old:
-            shown = self._shown[file.name] = ShownRun(file, self._pages)
+            shown = self._shown[file.name] = ShownRun(file)
         return shown.page(name)
 
     def _index(self) -> str:
@@ -181,22 +182,28 @@ class RunsInFolder:
 
 
 class ShownRun:
-    """The pages of a journal as it was when they were asked for; each is made when it is looked at."""
+    """The pages of a journal as it was when they were asked for; meanwhile its records are verified."""
 
     FIRST: Final = "run.html"
 
-    def __init__(self, file: Path, folder: Path) -> None:
+    def __init__(self, file: Path) -> None:
         self._file = file
         self._size, self._goes_on = _size(file), _is_written(file)
-        self.verification: Verification = verify_file(file)
-        # The pages of a large journal are large, so that those that were made are kept in files.
-        self._folder = Path(tempfile.mkdtemp(dir=folder))
-        self._more = self._made()
-        self._making = threading.Lock()
+        self._pages = RunPages(file, self.FIRST)
+        self._verified: Future[Verification] = Future()
+        # A million calls take a minute or two.
+        threading.Thread(target=self._verify, daemon=True).start()
 
-    def _made(self) -> Iterator[tuple[Path, str]]:
-        first, goes_on = self._folder / self.FIRST, self._goes_on
-        return journal_pages(self._file, first, self.verification, is_served=True, goes_on=goes_on)
+    def _verify(self) -> None:
+        try:
+            self._verified.set_result(verify_file(self._file))
+        except Exception as error:
+            self._verified.set_exception(error)
+
+    @property
+    def verification(self) -> Verification | None:
+        """What came of it; None as long as that takes. Raises what verifying raised."""
+        return self._verified.result() if self._verified.done() else None
 
     @property
     def is_old(self) -> bool:
@@ -204,16 +211,15 @@ class ShownRun:
         return _size(self._file) != self._size or (self._goes_on and not _is_written(self._file))
 
     def page(self, name: str) -> str | None:
-        if not re.fullmatch(r"run(-[0-9]+)?\.html", name):
+        with suppress(TimeoutError):
+            self._verified.result(_SOON_SECONDS)
+        if name == "top":
+            return self._pages.top(self.verification, goes_on=self._goes_on)
+        match = re.fullmatch(r"run(?:-([0-9]{1,9}))?\.html", name)
+        number = int(match[1] or 1) if match else 0
+        if not 1 <= number <= len(self._pages):
             return None
-        wanted = self._folder / name
-        with self._making:
-            while not wanted.is_file():
-                made = next(self._more, None)
-                if made is None:
-                    return None
-                made[0].write_text(made[1], encoding="utf-8")
-        return wanted.read_text(encoding="utf-8")
+        return self._pages.page(number, self.verification, is_served=True, goes_on=self._goes_on)
 
 
 def _size(file: Path) -> int:
