@@ -181,7 +181,7 @@ def batch(
         left_out = sorted({*range(parameters.total)}.difference(rows))
         earlier, outcomes = None, outcome_columns(parameters.columns)
         if only_failed:
-            with reading_table():
+            with reading_records():
                 earlier = EarlierResults.of_file(parameters, _failed(parameters, rows, table), limit)
             rows, outcomes = list(earlier.again), outcomes.union(earlier.typed)
             if not rows:
