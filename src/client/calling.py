@@ -427,14 +427,9 @@ class Requests:
                     conversation = self._client.conversation(wait, instead_of=tally.lost)
                     self._was_reached = True
                     headers = None if headers_for is None else headers_for(conversation)
+                    listens = method == "tools/call"
                     answer = conversation.send(
-                        method,
-                        params,
-                        wait,
-                        inbox,
-                        headers=headers,
-                        listens=method == "tools/call",
-                        delivery=delivery,
+                        method, params, wait, inbox, headers=headers, listens=listens, delivery=delivery
                     )
                     self._away_since = None
             except SessionLost:

@@ -100,13 +100,8 @@ class Wait:
         timeouts = Timeouts(
             connect=self.timeouts.connect, idle=min(idle, self.timeouts.idle), total=self.timeouts.total
         )
-        return Wait(
-            timeouts,
-            total=max(0.0, self.left),
-            is_canceled=self._is_canceled,
-            opening=self.opening,
-            clock=self._clock,
-        )
+        total, is_canceled = max(0.0, self.left), self._is_canceled
+        return Wait(timeouts, total=total, is_canceled=is_canceled, opening=self.opening, clock=self._clock)
 
     def farewell(self) -> "Wait":
         """A wait of one second for the cancel message, whatever ended this wait."""

@@ -444,13 +444,8 @@ class MCPClient:
         def is_over() -> bool:
             return self._opening != opening or (is_canceled is not None and is_canceled())
 
-        return Wait(
-            self._timeouts,
-            total=total,
-            is_canceled=is_over,
-            opening=opening,
-            clock=self._clock,
-        )
+        clock = self._clock
+        return Wait(self._timeouts, total=total, is_canceled=is_over, opening=opening, clock=clock)
 
     def _asked(self, answerer: Answerer, params: Mapping[str, Any]) -> dict[str, Any] | RpcError:
         """Has a question of the server answered; nobody is asked more than some questions at once."""

@@ -396,20 +396,13 @@ def decode_knime_tools(cells: Any, rows: Sequence[str]) -> list[Tool | None]:
     keys, kinds, names, descriptions, schemas, inputs, outputs, indices, declared, uris, credentials = (
         _decode_cells(cells)
     )
-    columns = (
-        kinds,
-        names,
-        descriptions,
-        schemas,
-        [*map(_ports_of, inputs)],
-        [
-            declaration if kind == ToolType.MCP else _ports_of(ports)
-            for kind, ports, declaration in zip(kinds, outputs, declared, strict=True)
-        ],
-        indices,
-        keys,
-        [*map(_with_credential, uris, credentials)],
-    )
+    ports = [*map(_ports_of, inputs)]
+    specs = [
+        declaration if kind == ToolType.MCP else _ports_of(output)
+        for kind, output, declaration in zip(kinds, outputs, declared, strict=True)
+    ]
+    routes = [*map(_with_credential, uris, credentials)]
+    columns = (kinds, names, descriptions, schemas, ports, specs, indices, keys, routes)
     return _from_columns(columns, to_list(cells.is_valid()), rows)
 
 

@@ -101,13 +101,8 @@ class _AnyTool:
         try:
             return parse(text)
         except ValueError as error:
-            raise ToolFormatError(
-                f"The field {field} of the tool cannot be read: {error}",
-                field=field,
-                tool=self.name,
-                row=None if self.row is None else str(self.row),
-                fix="Make the tool again with the node that lists it",
-            ) from None
+            what = f"The field {field} of the tool cannot be read: {error}"
+            raise _unreadable(what, field, self.row, self.name) from None
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -372,29 +367,11 @@ def to_fields(tool: Tool) -> Fields:
     """The values of the nine fields; None, or -1 for the message output, if a field does not apply."""
     match tool:  # @ToolTypeDispatch
         case WorkflowTool():
-            return (
-                0,
-                tool.name,
-                tool.description,
-                tool.schema_json,
-                tool.input_spec,
-                tool.output_spec,
-                tool.message_output_port_index,
-                tool.filestore_keys,
-                None,
-            )
+            ports = (tool.input_spec, tool.output_spec, tool.message_output_port_index)
+            return (0, tool.name, tool.description, tool.schema_json, *ports, tool.filestore_keys, None)
         case MCPTool():
-            return (
-                1,
-                tool.name,
-                tool.description,
-                tool.schema_json,
-                None,
-                tool.declared_json,
-                -1,
-                None,
-                tool.cell_uri,
-            )
+            declared = (None, tool.declared_json, -1, None)
+            return (1, tool.name, tool.description, tool.schema_json, *declared, tool.cell_uri)
         case _:
             assert_never(tool)
 
@@ -421,7 +398,7 @@ def from_fields(
     `ToolFormatError` if the discriminator is unknown, or the name, or the server of an MCP tool, is missing.
     """
     if not name:
-        raise _missing_field("name", row)
+        raise _unreadable("The field name of the tool is missing", "name", row)
     common = {"name": name, "description": description or "", "row": row}
     common["schema_json"] = parameter_schema or ""
     # Plain numbers, as comparing with members of the enum takes a fifth of the time of a cell.
@@ -441,7 +418,7 @@ def from_fields(
             return tool
         case 1:
             if not server_uri:
-                raise _missing_field("server_uri", row, tool=name)
+                raise _unreadable("The field server_uri of the tool is missing", "server_uri", row, name)
             uri, tool_name = split_tool(server_uri)
             tool = object.__new__(MCPTool)
             tool.__dict__.update(
@@ -460,16 +437,6 @@ def unknown_tool_type(value: object, row: str | int | None, *, tool: str | None 
         tool=tool,
         row=None if row is None else str(row),
         fix="Update the extension: a newer version may know it",
-    )
-
-
-def _missing_field(field: str, row: str | int | None, *, tool: str | None = None) -> ToolFormatError:
-    return ToolFormatError(
-        f"The field {field} of the tool is missing",
-        field=field,
-        tool=tool,
-        row=None if row is None else str(row),
-        fix="Make the tool again with the node that lists it",
     )
 
 
@@ -527,5 +494,11 @@ def _text_of(fields: Fields) -> str:
     return canonical_json(dict(zip(FIELD_NAMES, fields, strict=True)))
 
 
-def _unreadable(what: str, field: str, row: str | None) -> ToolFormatError:
-    return ToolFormatError(what, field=field, row=row, fix="Make the tool again with the node that lists it")
+def _unreadable(what: str, field: str, row: str | int | None, tool: str | None = None) -> ToolFormatError:
+    return ToolFormatError(
+        what,
+        field=field,
+        tool=tool,
+        row=None if row is None else str(row),
+        fix="Make the tool again with the node that lists it",
+    )

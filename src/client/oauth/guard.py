@@ -35,17 +35,10 @@ _IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 # Metadata services of clouds, which give out the machine's credentials and are never a legitimate target.
 # Azure's address is public, one of AWS's is unique local, Alibaba's is shared.
 _METADATA: Final = frozenset(
-    map(
-        ipaddress.ip_address,
-        (
-            "169.254.169.254",
-            "169.254.170.2",
-            "169.254.170.23",
-            "100.100.100.200",
-            "168.63.129.16",
-            "fd00:ec2::254",
-            "fd00:ec2::23",
-        ),
+    ipaddress.ip_address(address)
+    for address in (
+        *("169.254.169.254", "169.254.170.2", "169.254.170.23", "100.100.100.200", "168.63.129.16"),
+        *("fd00:ec2::254", "fd00:ec2::23"),
     )
 )
 _SHARED: Final = ipaddress.ip_network("100.64.0.0/10")  # RFC 6598: carrier and overlay networks

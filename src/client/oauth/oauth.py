@@ -304,13 +304,9 @@ class OAuth:
                 "scope": granted(login.scope, login.tokens.scope),
                 "resource": discovered.resource if login.resource else None,
             }
+            server = discovered.server
             request = partial(
-                token_request,
-                self._guard,
-                discovered.server,
-                login.client,
-                proof_key=key,
-                is_patient=is_patient,
+                token_request, self._guard, server, login.client, proof_key=key, is_patient=is_patient
             )
             try:
                 answer = request(fields)
@@ -319,7 +315,7 @@ class OAuth:
                     raise
                 # RFC 6749 §6: without it the scopes stay the same. Some servers grant less than they say.
                 answer = request(fields | {"scope": None})
-            new = tokens_from(answer, discovered.server.issuer, key)
+            new = tokens_from(answer, server.issuer, key)
             # RFC 6749 §5.1, §6: refresh token and scope stay the same if the answer has none.
             tokens = dataclasses.replace(
                 new,

@@ -26,14 +26,7 @@ _SURELY_BYTES: Final = frozenset(
     ("image", "audio", "video", "blob", "binary", "input_image", "input_audio", "input_file")
 )
 _NESTED: Final = (
-    "resource",
-    "source",
-    "inlineData",
-    "inline_data",
-    "image_url",
-    "input_audio",
-    "file",
-    "blob",
+    *("resource", "source", "inlineData", "inline_data", "image_url", "input_audio", "file", "blob"),
 )
 _TEXTS: Final = ("text", "content", "value")
 # They say how a block is meant, and nothing that is lost without them.

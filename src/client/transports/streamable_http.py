@@ -136,14 +136,8 @@ class StreamableHttp(Transport):
             self._open_stream()
 
     def _exchange(self, call: Call, session: SessionHeaders, wait: Wait, inbox: Inbox) -> Answer:
-        reply = self._channel.send(
-            "POST",
-            self._channel.url,
-            (*_POST, *session, *call.headers.items()),
-            call.body,
-            wait,
-            delivery=call.delivery,
-        )
+        url, headers = self._channel.url, (*_POST, *session, *call.headers.items())
+        reply = self._channel.send("POST", url, headers, call.body, wait, delivery=call.delivery)
         try:
             if not reply.is_success:
                 refusal = reply.refusal(sent_session=_has_id(session))
