@@ -47,12 +47,14 @@ class _Form(NamedTuple):
     end: re.Pattern[str]
 
 
-_TAGS: Final = ("think", "thinking", "thought", "thoughts", "reasoning", "reflection", "seed:think")
+_WORDS: Final = "(?:think|thinking|thoughts?|reasoning|reflection)"
+_TAG: Final = rf"(?:\w+[:_-])?{_WORDS}(?:[_-]\w+)?"
 #: Forms that are marks alone: an end without a beginning belongs to thoughts that the model's prompt began.
 _MARKS: Final = tuple(
     _Form(re.compile(begin, re.I), re.compile(rf"(?<!`){end}", re.I))
     for begin, end in (
-        *((f"<{tag}>", f"</{tag}>") for tag in _TAGS),
+        (rf"<{_TAG}(?:\s[^>]*)?>", rf"</{_TAG}\s*>"),
+        (rf"<\|{_WORDS}\|>", rf"<\|/{_WORDS}\|>"),
         (r"\[THINK\]", r"\[/THINK\]"),  # Mistral's
         ("◁think▷", "◁/think▷"),  # Moonshot's
         (r"<\|begin_of_thought\|>", r"<\|end_of_thought\|>"),

@@ -6,7 +6,7 @@ import json
 from abc import ABC, abstractmethod
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
 
 import httpx
 from httpx_sse import EventSource
@@ -59,7 +59,7 @@ class AgentModel(ABC):
         changes: What can be sent otherwise in the service's protocol.
     """
 
-    changes: frozenset[Construct] = frozenset(Construct)
+    changes: ClassVar[frozenset[Construct]]
 
     def __init__(self, settings: ChatModelSettings, endpoint: Endpoint) -> None:
         self.settings = settings

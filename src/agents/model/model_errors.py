@@ -302,7 +302,7 @@ def all_said(error: Exception) -> str:
 _CONTEXT: Final = tuple(
     _words(pattern.replace("N", r"(\d[\d,]{2,9})\b"))
     for pattern in (
-        r"> ?N|\[1, ?N|less than N|n_ctx\D{0,20}N|N max(?:imum)? context",
+        r"> ?N|<= ?N|\[1, ?N|less than N|n_ctx\D{0,20}N|N max(?:imum)? context",
         r"(?:context|model|token|max(?:imum)?(?: \w+)?)[ _](?:length|size|window|limit)(?! by)\D{0,20}N"
         r"|limit (?:of|is|for this model is)\D{0,20}N|maximum (?:of|is)\D{0,20}N|allowed\D{0,20}N",
     )

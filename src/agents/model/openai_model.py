@@ -38,6 +38,8 @@ _REASONING_TEXTS: Final = ("reasoning_content", "reasoning")
 class EndpointModel(AgentModel):
     """A model at an endpoint in OpenAI's form."""
 
+    changes = frozenset(Construct) - {Construct.ADAPTIVE}
+
     async def answer(self, request: ModelRequest) -> AIMessage:
         async with self._answered("/chat/completions", self.body(request)) as body:
             return _message(await read_answer(body, request.on_text))

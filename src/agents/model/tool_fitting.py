@@ -63,7 +63,7 @@ _POSITIONS: Final = tuple(
     )
 )
 _QUOTED: Final = re.compile(r"['\"`]([a-zA-Z0-9_-]{1,64})['\"`]")
-_OF_TEMPLATES: Final = re.compile(r"[^\w.:/-]|^(?:functions|default_api|tools?)[.:/]|:\d*$")
+_OF_TEMPLATES: Final = re.compile(r"[^\w.:/-]|^(?:functions?|default_api|tools?(?:_calls?)?)[.:/]|:\d*$")
 _WORD: Final = re.compile(r"[a-zA-Z0-9_-]+")
 _EXAMPLES: Final = 3
 _NO_ARGUMENTS: Final[dict[str, Any]] = {"type": "object", "properties": {}}
