@@ -128,7 +128,8 @@ class EarlierResults:
         Raises `TableError` if a row cannot be read, as nobody could write it anew.
         """
         from ..audit.arrow_cells import json_value
-        from ..audit.calls_table import records_of, tool_of
+        from ..audit.calls_table import records_of as calls_of
+        from ..audit.calls_table import tool_of
         from .call_values import CallOutcome
 
         names = table.columns
@@ -143,7 +144,7 @@ class EarlierResults:
         again = failed[:most]
         places = sorted({*range(table.total)}.difference(again))
         kept = table.only(places)
-        records = records_of(kept.table, needed=("Status",), numbers=kept.numbers)
+        records = calls_of(kept.table, needed=("Status",), numbers=kept.numbers)
         columns = [_values(kept, name) for name in typed]
         cells = zip(*columns, strict=True) if columns else repeat((), len(places))
         rows: list[tuple[CallOutcome | None, dict[str, Any]]] = [(None, {})] * table.total

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice
 from threading import Event
 from time import monotonic
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
-from ...client.clock import POLL_SECONDS
+from ...runs.table_run import run_batch
 from ...types.errors import (
     AuthError,
     Canceled,
@@ -34,7 +33,6 @@ from .findings import SecurityFinding, foreign_identifiers, scan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from concurrent.futures import Future
 
     from ...client.mcp_client import MCPClient, ServerInfo, Step
     from ...client.protocol.tools import ToolDefinition
@@ -134,31 +132,29 @@ def _list_all(
     concurrency: int,
 ) -> list[_Listing]:
     stop = Event()
-    with ThreadPoolExecutor(
-        max(1, min(concurrency, len(requests))), thread_name_prefix="mcp-list"
-    ) as workers:
-        futures = [workers.submit(_list_one, request, open_client, stop) for request in requests]
-        pending: set[Future[_Listing]] = set(futures)
-        try:
-            while pending:
-                if is_canceled is not None and is_canceled():
-                    raise Canceled("Canceled while listing tools")
-                answered = len(requests) - len(pending)
-                done, pending = wait(pending, timeout=POLL_SECONDS, return_when=FIRST_COMPLETED)
-                for number, future in enumerate(done, start=answered + 1):
-                    if on_progress is not None:
-                        outcome, found = future.result()
-                        server = outcome.request.server or outcome.request.row
-                        what = "failed" if outcome.error else f"lists {counted(len(found), 'tool')}"
-                        message = f"Server {number} of {len(requests)}: {server} {what}"
-                        on_progress(number / len(requests), message)
-        finally:
-            # Those that are being asked look at it: the pool waits for them when it is left.
-            stop.set()
-            for future in pending:
-                future.cancel()
-    # In the order of the rows, whoever answered first.
-    return [future.result() for future in futures]
+
+    def tell(answered: int) -> None:
+        if on_progress is not None:
+            words = f"{answered} of {counted(len(requests), 'server')} answered"
+            on_progress(answered / len(requests), words)
+
+    listings = run_batch(
+        requests,
+        lambda request: _list_one(request, open_client, stop),
+        failed=_raise,
+        concurrency=max(1, min(concurrency, len(requests))),
+        is_canceled=is_canceled,
+        on_cancel=stop.set,
+        on_finished=tell,
+    )
+    listed = list(listings)
+    if len(listed) < len(requests):
+        raise Canceled("Canceled while listing tools")
+    return listed
+
+
+def _raise(_: ServerRequest, error: Exception) -> NoReturn:
+    raise error
 
 
 def _list_one(request: ServerRequest, open_client: OpenClient, stop: Event) -> _Listing:
