@@ -34,8 +34,9 @@ _LARGEST_PICTURE: Final = 512 << 10
 _CALL: Final = b'"kind":"call"'  # within a text the marks would be escaped
 _STATUS: Final = re.compile(rb'"status":"([a-z ]+)"')
 _ALTERED: Final = "Not as it was written, or not where: somebody else put this here."
-_LINES: Final = 10_000  # of a page, and their bytes, as many as a browser opens at once
-_BYTES: Final = 6 << 20
+_LINES: Final = 10_100  # of a page, as many as a browser opens at once: ten thousand calls and some others
+_BYTES: Final = 8 << 20
+_SENT: Final = b'"kind":"sent"'  # of which a page has nothing to tell
 _PICTURE: Final = b'"image/'
 _UNCHECKED: Final = element(
     "div",
@@ -74,7 +75,7 @@ class RunPages:
                 self._starts.append(_Start(here, _Call.of(call)))
                 lines = size = 0
             self._top.take(line)
-            lines, size, last = lines + 1, size + len(line.data), line
+            lines, size, last = lines + (_SENT not in line.data), size + len(line.data), line
             if _CALL in line.data:
                 call = line
                 size += _size_of_pictures(line) if _PICTURE in line.data else 0
@@ -99,7 +100,7 @@ class RunPages:
         Without a verification nobody has looked yet whether the records are as they were written. If the
         journal `goes_on`, nothing is wrong with an end that is missing.
         """
-        start, steps = self._starts[number - 1], Steps()
+        start, steps = self._starts[number - 1], Steps(bounded=False)
         end = self._starts[number].last if number < len(self) else None
         reading = _Reading(self._file, verification, is_served, last=start.last, call=start.call, end=end)
         of_table = (
@@ -118,7 +119,6 @@ class RunPages:
             steps,
             *self._above(verification, is_served=is_served, goes_on=goes_on),
             element("nav", label, join(links, " "), aria_label="Pages") if ways else None,
-            more="in audit show --json",
             cursor=None if not is_served else reading.cursor if number == len(self) else "",
         )
 

@@ -58,14 +58,17 @@ class RunStep(TypedDict, total=False):
 
 
 class Steps:
-    """The steps of a page, as many as a browser opens at once. Bad ones have room of their own.
+    """The steps of a page, as many as a browser opens at once, unless they are unbounded.
+
+    Bad ones have room of their own.
 
     Attributes:
         left_out: The number of steps that had no room.
         first: What the first steps say in short, for who runs no scripts.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, bounded: bool = True) -> None:
+        self._bounded = bounded
         self.left_out = 0
         self.first: list[list[str]] = []
         self._texts: list[str] = []
@@ -78,7 +81,7 @@ class Steps:
     def add(self, step: RunStep) -> bool:
         """Adds a step, unless there is no room."""
         is_bad = step.get("mood") == "bad" or bool(step.get("altered"))
-        if self._counts[is_bad] >= _MOST or self._sizes[is_bad] >= _MOST_BYTES:
+        if self._bounded and (self._counts[is_bad] >= _MOST or self._sizes[is_bad] >= _MOST_BYTES):
             self.left_out += 1
             return False
         tool = step.get("tool")
