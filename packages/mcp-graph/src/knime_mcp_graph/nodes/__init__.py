@@ -4,8 +4,7 @@ from typing import Final
 
 from .calls import CallingNode as CallingNode
 from .calls import McpNode, ToolNode
-from .entry import EntryNode
-from .exit import ExitNode
+from .ends import EntryNode, ExitNode
 from .for_each import ForEachNode
 from .node import Node
 from .parallel import ParallelNode

@@ -18,7 +18,7 @@ COMMANDS: Final[Mapping[str, str | Group]] = {
     "search": "node_lookup:search",
     "show": "node_lookup:show_node",
     "types": "node_lookup:types",
-    "check-workflow": "workflow_lookup:check_workflow",
+    "check-workflow": "node_lookup:check_workflow",
     "build": "node_catalogue:build",
     "serve": "node_servers:serve",
     "gateway": "node_servers:gateway",
