@@ -386,6 +386,12 @@ def _likely_column(names: list[str]) -> str:
     likely = [name for name in names if name.lower() in _LIKELY_URL_COLUMNS] or names
     if len(likely) == 1:
         return likely[0]
+    if not names:
+        raise SettingInvalid(
+            "The Servers table has no String column that could hold the addresses",
+            setting="server_url_column",
+            fix="Connect a table with a row per server and a String column with its URL",
+        )
     raise SettingInvalid(
         "No column with server URLs is chosen",
         setting="server_url_column",
