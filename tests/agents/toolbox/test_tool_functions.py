@@ -12,7 +12,7 @@ from knime_mcp.agents.toolbox.toolset import (
     token_estimate,
 )
 from knime_mcp.types.errors import ToolFormatError
-from knime_mcp.types.tool import MCPTool, ToolPort, WorkflowTool
+from knime_mcp.types.tool import MCPTool, ToolPort, WorkflowTool, from_fields
 from tests.support.servers.shapes import FOREST
 
 pytestmark = pytest.mark.quick
@@ -91,8 +91,8 @@ def test_a_title_stands_in_for_a_missing_description():
 
 @pytest.mark.parametrize(("schema", "declared"), [("{", None), ("{}", "{"), ("{}", '{"annotations": 1}')])
 def test_malformed_schemas_name_the_row(schema, declared):
-    cell = ("t", "Does it", schema, declared, "https://h.example/mcp", "Row7")
-    tool = MCPTool.from_cell(*cell)
+    uri = "https://h.example/mcp"
+    tool = from_fields(1, "t", "Does it", schema, None, declared, -1, None, uri, row="Row7")
     with pytest.raises(ToolFormatError, match="Row7"):
         Toolset([tool])
 
