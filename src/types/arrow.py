@@ -15,7 +15,7 @@ from functools import cache, lru_cache
 from importlib.util import find_spec
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, assert_never
+from typing import TYPE_CHECKING, Any, Final, Protocol, assert_never, cast
 
 import pyarrow as pa
 
@@ -56,8 +56,9 @@ def encode_tools(tools: Sequence[Tool | None]) -> pa.StructArray:
         values += (None,) * len(FIELD_NAMES) if tool is None else to_fields(tool)
     columns = [values[i :: len(FIELD_NAMES)] for i in range(len(FIELD_NAMES))]
     arrays = [pa.array(column, entry.type) for column, entry in zip(columns, TOOL_STORAGE, strict=True)]
-    # Not by `is_null`, nor always by `is_valid` below: they import `pyarrow.compute`, which takes long.
-    mask = pa.array([tool is None for tool in tools], pa.bool_())
+    # Only if need be, as `is_valid` below: both import `pyarrow.compute`, which takes long.
+    missing = [tool is None for tool in tools]
+    mask = pa.array(missing, pa.bool_()) if any(missing) else None
     return pa.StructArray.from_arrays(arrays, fields=list(TOOL_STORAGE), mask=mask)
 
 
@@ -192,7 +193,7 @@ def _encode_cells(rows: Sequence[Sequence[Any] | None], storage: pa.StructType) 
 def _by_place(values: Sequence[Any]) -> dict[str, Any]:
     """A struct of KNIME's, whose names are positions; a list of ports is one of structs."""
     return {
-        str(place): [*map(_by_place, value)] if isinstance(value, tuple) else value
+        str(place): [*map(_by_place, cast("PortTexts", value))] if isinstance(value, tuple) else value
         for place, value in enumerate(values)
     }
 

@@ -230,9 +230,7 @@ def _choices(options: list[Any], given: Any) -> str:
 def _described_value(problem: ValidationError, schema: dict[str, Any]) -> str:
     """Describes the given value: its kind, and for plain values that are not secret also the value."""
     value = cast("Any", problem.instance)
-    kind = _GIVEN.get(type(value)) or ("an object" if value else "an empty object")
-    if isinstance(value, list):
-        kind = f"a list of {counted(len(cast('list[Any]', value)), 'item')}"
+    kind = _kind(value)
     names = [str(step) for step in problem.instance_path]
     secret = (
         schema.get("writeOnly") is True
@@ -242,6 +240,12 @@ def _described_value(problem: ValidationError, schema: dict[str, Any]) -> str:
     if secret or value is None or isinstance(value, dict | list):
         return kind
     return f"{kind} {foreign(_short(value))}" if not isinstance(value, bool) else _short(value)
+
+
+def _kind(value: object) -> str:
+    if isinstance(value, list):
+        return f"a list of {counted(len(cast('list[Any]', value)), 'item')}"
+    return _GIVEN.get(type(value)) or ("an object" if value else "an empty object")
 
 
 def _short(value: Any) -> str:

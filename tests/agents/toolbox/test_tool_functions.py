@@ -91,8 +91,8 @@ def test_a_title_stands_in_for_a_missing_description():
 
 @pytest.mark.parametrize(("schema", "declared"), [("{", None), ("{}", "{"), ("{}", '{"annotations": 1}')])
 def test_malformed_schemas_name_the_row(schema, declared):
-    fields = (1, "t", "Does it", schema, None, declared, -1, None, "https://h.example/mcp")
-    tool = from_fields(*fields, row="Row7")
+    uri = "https://h.example/mcp"
+    tool = from_fields(1, "t", "Does it", schema, None, declared, -1, None, uri, row="Row7")
     with pytest.raises(ToolFormatError, match="Row7"):
         Toolset([tool])
 
