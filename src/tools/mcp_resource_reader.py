@@ -77,16 +77,24 @@ def _columns(with_json: bool) -> list[tuple[str, str, Any]]:
 def _contents_table(contents: list[_Content], with_json: bool) -> Any:
     import pyarrow as pa
 
+    columns: dict[str, Any] = {}
+    for name, attribute, _ in _columns(with_json):
+        columns[name] = _cells(attribute, [getattr(content, attribute) for content in contents])
+    return knext.Table.from_pyarrow(pa.table(columns), row_ids="generate")
+
+
+def _cells(attribute: str, values: list[Any]) -> Any:
+    import pyarrow as pa
+
     from .caller.calls_report import image_cells, json_cells
 
-    cells = {"json": json_cells, "image": image_cells, "size": lambda sizes: pa.array(sizes, pa.int64())}
-    table = {
-        name: cells.get(attribute, lambda texts: pa.array(texts, pa.string()))(
-            [getattr(content, attribute) for content in contents]
-        )
-        for name, attribute, _ in _columns(with_json)
-    }
-    return knext.Table.from_pyarrow(pa.table(table), row_ids="generate")
+    match attribute:
+        case "json":
+            return json_cells(values)
+        case "image":
+            return image_cells(values)
+        case _:
+            return pa.array(values, pa.int64() if attribute == "size" else pa.string())
 
 
 @knext.node(

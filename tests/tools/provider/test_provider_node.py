@@ -253,7 +253,7 @@ def test_progress_has_words(host, serve):
     result = list_tools(host, serve([tool("a")]).url)
     messages = [message for _, message in result.progress]
     assert messages[0] == "Connecting to 1 server"
-    assert messages[-1].endswith("lists 1 tool")
+    assert messages[-1].endswith("1 of 1 server answered")
 
 
 def test_a_token_from_the_credential_port(host, serve):
