@@ -210,6 +210,7 @@ def test_a_page_of_hostile_results(cli, server, tmp_path):
     assert cli("audit", "show", "c.jsonl", "--html", "c.html").code == 0
     page = (tmp_path / "c.html").read_text("utf-8")
     assert page.count("<script") == 2  # the data, and the page's own
+    assert "<script>alert" not in page
     assert "alert(1)" not in RunPage(page).html
     assert RunPage(page).calls[0]["came"] == "<script>alert(1)</script>"
 

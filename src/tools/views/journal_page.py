@@ -108,8 +108,7 @@ class RunPages:
             for record in islice(self._records, _LINES)
         )
         for step in reading if self._is_journal else of_table:
-            if not steps.add(step):
-                steps.left_out -= bool(steps.add({**step, "pictures": []}))
+            steps.add(step)
         ways = [("first", 1), ("before", number - 1)] if number > 1 else []
         ways += [("next", number + 1), ("last", len(self))] if end is not None or number < len(self) else []
         links = (element("a", text, href=quote(self.name(page))) for text, page in ways)
