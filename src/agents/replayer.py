@@ -303,8 +303,8 @@ def _check(node: Any, schema: Any) -> None:
         raise SettingInvalid(
             f"The table has no column {' and no column '.join(missing)}: it holds no calls",
             setting="also_call",
-            fix="Connect the Tool calls output of an agent, the Results of an MCP Tool Caller, or a file with"
-            " one of them",
+            fix="Connect the Tool calls output of an agent, the Results of an MCP Tool Caller with *All"
+            " columns*, or a file with one of them",
         )
 
 

@@ -98,7 +98,7 @@ def test_results_of_the_caller(replay, host, server, form, tmp_path):
     called = host.run(
         "mcp_tool_caller",
         [provided.outputs[0].as_input(), host.table(pa.table({"a": [1, 2]})), None],
-        {"tool_name": "add"},
+        {"tool_name": "add", "all_columns": True},
         workflow_dir=tmp_path / "before",
     )
     assert called.ok, called.failure
@@ -140,7 +140,7 @@ def test_tampering_and_filtering_are_told(replay, recorded):
     filtered = replay(table.slice(2, 2))
     assert rows_of(filtered, 1)[-1]["Verdict"] == "rows missing"
     cut = replay(table.slice(0, 3), expected_head=head)
-    assert rows_of(cut, 1)[-1]["Verdict"] == "end missing"
+    assert rows_of(cut, 1)[-1]["Verdict"] == "end missing, or not what the given head is of"
 
 
 def test_other_servers_and_ignore_rules(replay, recorded, server):
@@ -268,7 +268,7 @@ def test_workflow_tools_run_only_if_they_are_named(host, replay, tmp_path):
     called = host.run(
         "mcp_tool_caller",
         [host.table(pa.table({"Tool": host.tool_column([tool])})), None, None],
-        {"tool_name": "Report", "arguments": [{"name": "n", "value": "3"}]},
+        {"tool_name": "Report", "arguments": [{"name": "n", "value": "3"}], "all_columns": True},
         tool_handler=handler,
         workflow_dir=tmp_path / "before",
     )
@@ -310,7 +310,7 @@ def test_a_workflow_that_is_not_the_one_that_ran(host, replay, tmp_path):
     called = host.run(
         "mcp_tool_caller",
         [host.table(pa.table({"Tool": host.tool_column([tool])})), None, None],
-        {"tool_name": "Report", "arguments": [{"name": "n", "value": "3"}]},
+        {"tool_name": "Report", "arguments": [{"name": "n", "value": "3"}], "all_columns": True},
         tool_handler=handler,
         workflow_dir=tmp_path / "before",
     )
