@@ -17,7 +17,7 @@ from ..types.errors import Canceled, MCPError
 from . import replayer_settings as settings
 
 if TYPE_CHECKING:
-    from ..runs.recorded_calls import ReplayedCall
+    from ..runs.replaying import ReplayedCall
 
 
 @knext.node(
@@ -124,9 +124,8 @@ class ToolCallReplayer:
 
     def execute(self, ctx: Any, calls: Any, credential: Any) -> tuple[Any, Any, Any]:
         """Makes the calls."""
-        from ..audit.journal import SUFFIX
-        from ..runs.replay_decision import routes_of
-        from ..runs.replaying import Replayer
+        from ..audit.journal_reading import SUFFIX
+        from ..runs.replaying import Replayer, routes_of
         from ..tools.node_settings.connection import JOURNALS, Sessions, data_area
         from ..tools.views.replay_page import replay_page, replay_step
         from ..tools.views.run_page import Steps

@@ -12,9 +12,8 @@ from ..types.errors import InputInvalid, SettingInvalid
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ..runs.replay_decision import ReplayOptions
-    from ..runs.replay_rules import ReplayRules
-    from ..runs.replaying import Recording
+    from ..runs.replay_comparison import ReplayRules
+    from ..runs.replaying import Recording, ReplayOptions
 
 
 @knext.parameter_group(label="Server")
@@ -164,7 +163,7 @@ def nothing_to_compare(schema: Any) -> str | None:
 
 def options_of(node: Any, passwords: dict[str, str]) -> ReplayOptions:
     """Reads the settings; `passwords` are those of the credentials that ``secrets`` names, by name."""
-    from ..runs.replay_decision import ReplayOptions, pairs
+    from ..runs.replaying import ReplayOptions, pairs
     from ..types.routing import ServerRoute
 
     servers = pairs(((pair.recorded, pair.new) for pair in node.servers), "servers")
@@ -185,7 +184,7 @@ def options_of(node: Any, passwords: dict[str, str]) -> ReplayOptions:
 
 
 def _rules(node: Any) -> ReplayRules:
-    from ..runs.replay_rules import ReplayRules
+    from ..runs.replay_comparison import ReplayRules
 
     own = ReplayRules.parse(node.ignore.splitlines())
     return own.and_(

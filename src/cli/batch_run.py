@@ -8,12 +8,11 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from ..audit.journal_lines import JournalError
+from ..audit.journal_reading import JournalError
 from ..client.validation.argument_schemas import parameters_of
 from ..runs.first_look import first_look
-from ..runs.result_records import RecordsCollector
+from ..runs.result_records import RecordsCollector, TypedResults
 from ..runs.table_run import RunEnding, TableRun
-from ..runs.typed_results import TypedResults
 from ..tools.caller.calls_report import ResultsWriter, plan_results
 from ..types.columns import ColumnForm
 from ..types.texts import beginning, compact_json, counted, listed, visible

@@ -175,7 +175,7 @@ def write_page(file: Path, page: str) -> None:
 
 def journal_to_resume(file: Path) -> JournalContent:
     """Reads the journal of an interrupted run, see `resuming.to_resume`."""
-    from ..audit.journal_lines import JournalError
+    from ..audit.journal_reading import JournalError
     from ..runs.resuming import JournalAltered, to_resume
 
     try:
@@ -218,7 +218,7 @@ def open_journal(
     """
     if file is None:
         return
-    from ..audit.journal_lines import JournalError
+    from ..audit.journal_reading import JournalError
 
     try:
         # A device or pipe has no earlier runs, and may have no end.
@@ -249,7 +249,7 @@ def _connects_nowhere(route: ServerRoute) -> MCPClient:
 
 @contextmanager
 def reading_records() -> Generator[None]:
-    from ..audit.journal_lines import JournalError
+    from ..audit.journal_reading import JournalError
 
     try:
         yield

@@ -7,8 +7,8 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..runs.replay_decision import ReplayOptions, RowSelection, routes_of
-from ..runs.replay_rules import ReplayRules
+from ..runs.replay_comparison import ReplayRules
+from ..runs.replaying import ReplayOptions, RowSelection, routes_of
 from ..tools.node_settings.named_servers import known_entries
 from .command_errors import UsageError
 from .connection_options import is_command
@@ -20,7 +20,7 @@ from .terminal import note
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from ..runs.recorded_calls import RecordedCall
+    from ..runs.replaying import RecordedCall
     from ..types.routing import ServerRoute
     from .connection_options import ConnectionOptions
     from .replay import ReplaySettings

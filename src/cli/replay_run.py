@@ -7,9 +7,8 @@ from contextlib import ExitStack, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ..runs.replay_decision import routes_of
-from ..runs.replay_rules import entry_of
-from ..runs.replaying import Replayer, ReplaySummary, replay_table
+from ..runs.replay_comparison import entry_of
+from ..runs.replaying import Replayer, ReplaySummary, replay_table, routes_of
 from ..tools.views.replay_page import replay_page, replay_step
 from ..tools.views.run_page import Steps
 from ..types.errors import MCPError
@@ -24,9 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from ..runs.recorded_calls import ReplayedCall
-    from ..runs.replay_decision import ReplayOptions
-    from ..runs.replaying import Recording
+    from ..runs.replaying import Recording, ReplayedCall, ReplayOptions
     from .command_errors import Interrupt
     from .connection_options import ConnectionOptions
 

@@ -17,8 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from knime_mcp.audit.journal_lines import JournalError
-from knime_mcp.audit.journal_reading import read_journal
+from knime_mcp.audit.journal_reading import JournalError, read_journal
 from knime_mcp.audit.verdicts import Verdict
 from knime_mcp.audit.verify import verify_file
 from knime_mcp.knwf import Column, Connection, Workflow, table_creator, write_workflow
