@@ -26,7 +26,8 @@ from budgets import READS, SIGNED
 from processes import HTTPX, fast_server, warm_client
 from timing import Row, Table, Way, repeated
 
-from knime_mcp.audit.journal import Journal, SentCall
+from knime_mcp.audit.journal import Journal
+from knime_mcp.audit.journal_reading import SentCall
 from knime_mcp.audit.secrets import SecretMarker
 from knime_mcp.audit.signatures import Sealer, add_key
 from knime_mcp.audit.verify import verify_file

@@ -22,8 +22,7 @@ from knime_mcp.client.mcp_client import SessionPool
 from knime_mcp.runs.call_values import PlannedCall
 from knime_mcp.runs.checked_calls import pinned_tool
 from knime_mcp.runs.engine import RunRecords
-from knime_mcp.runs.replay_decision import ReplayOptions
-from knime_mcp.runs.replaying import Replayer, read_recording
+from knime_mcp.runs.replaying import Replayer, ReplayOptions, read_recording
 from knime_mcp.tools import MCPClient
 from knime_mcp.types.routing import ServerRoute
 

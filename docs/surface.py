@@ -221,7 +221,7 @@ def filled(node_id: str, inputs: list[Any]) -> dict[str, Any]:
 
 def columns() -> Lines:
     """What nodes promise in ``configure``, also with other values of their settings; records, journals."""
-    from knime_mcp.audit.journal_lines import LINES
+    from knime_mcp.audit.journal_reading import LINES
     from knime_mcp.audit.record import FIELDS
 
     for node in host().describe()["nodes"]:

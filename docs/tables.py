@@ -15,7 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import get_args
 
-from knime_mcp.audit.journal_lines import LINES
+from knime_mcp.audit.journal_reading import LINES
 from knime_mcp.audit.record import FIELDS
 from knime_mcp.audit.verdicts import Verdict
 from knime_mcp.client.limits import Limits

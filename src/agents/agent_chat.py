@@ -228,8 +228,7 @@ class MCPAgentChat:
         self, ctx: Any, model: Any, tools: Any, history: Any, data: list[Any], credential: Any
     ) -> Any:
         """The service behind the view; a service that says what is wrong if there can be no chat."""
-        from ..audit.journal import SUFFIX
-        from ..audit.journal_lines import JournalError
+        from ..audit.journal_reading import SUFFIX, JournalError
         from ..runs.server_questions import ServerQuestions
         from .chat.chat_service import ChatService, HandedOn
         from .chat.chat_session import ChatSession
@@ -332,7 +331,7 @@ class MCPAgentChat:
     ) -> tuple[Any, Any, list[Any]]:
         """Asks the questions one after the other, as in one conversation; what has to be asked is denied."""
         from ..audit.calls_table import calls_table
-        from ..audit.journal import SUFFIX
+        from ..audit.journal_reading import SUFFIX
         from ..runs.saved_files import BlobStore
         from ..tools.node_settings.connection import JOURNALS, data_area
         from ..types.columns import choose_form

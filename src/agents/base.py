@@ -188,7 +188,7 @@ class MCPAgentPrompter:
     ) -> Any:
         """Answers the prompts."""
         from ..audit.calls_table import calls_table
-        from ..audit.journal import SUFFIX
+        from ..audit.journal_reading import SUFFIX
         from ..runs.resuming import (
             latest_to_resume,
             learn_unknown,

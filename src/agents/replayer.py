@@ -19,10 +19,8 @@ from ..types.errors import Canceled, InputInvalid, MCPError, SettingInvalid
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ..runs.recorded_calls import ReplayedCall
-    from ..runs.replay_decision import ReplayOptions
-    from ..runs.replay_rules import ReplayRules
-    from ..runs.replaying import Recording
+    from ..runs.replay_comparison import ReplayRules
+    from ..runs.replaying import Recording, ReplayedCall, ReplayOptions
 
 
 @knext.parameter_group(label="Server")
@@ -234,9 +232,8 @@ class ToolCallReplayer:
 
     def execute(self, ctx: Any, calls: Any, credential: Any) -> tuple[Any, Any, Any]:
         """Makes the calls."""
-        from ..audit.journal import SUFFIX
-        from ..runs.replay_decision import routes_of
-        from ..runs.replaying import Replayer
+        from ..audit.journal_reading import SUFFIX
+        from ..runs.replaying import Replayer, routes_of
         from ..tools.node_settings.connection import JOURNALS, Sessions, data_area
         from ..tools.views.replay_page import replay_page, replay_step
         from ..tools.views.run_page import Steps
@@ -317,7 +314,7 @@ def nothing_to_compare(schema: Any) -> str | None:
 
 def options_of(node: Any, passwords: dict[str, str]) -> ReplayOptions:
     """Reads the settings; `passwords` are those of the credentials that ``secrets`` names, by name."""
-    from ..runs.replay_decision import ReplayOptions, pairs
+    from ..runs.replaying import ReplayOptions, pairs
     from ..types.routing import ServerRoute
 
     servers = pairs(((pair.recorded, pair.new) for pair in node.servers), "servers")
@@ -338,7 +335,7 @@ def options_of(node: Any, passwords: dict[str, str]) -> ReplayOptions:
 
 
 def _rules(node: Any) -> ReplayRules:
-    from ..runs.replay_rules import ReplayRules
+    from ..runs.replay_comparison import ReplayRules
 
     own = ReplayRules.parse(node.ignore.splitlines())
     return own.and_(

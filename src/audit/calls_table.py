@@ -20,9 +20,7 @@ from ..types.columns import ROW_ID, ColumnForm, arrow_type, cells_without_gaps, 
 from ..types.errors import ToolFormatError
 from ..types.texts import canonical_json, compact_json, named_once
 from ..types.tool import from_json_text, to_json_text
-from .journal import SUFFIX
-from .journal_lines import JournalError
-from .journal_reading import JournalReading
+from .journal_reading import SUFFIX, JournalError, JournalReading
 from .record import FIELDS, CallRecord, CallStatus, Link, link_of, moment_of, utc_text
 from .table_formats import TableError, TableWriter, is_device, read_table_file
 

@@ -17,7 +17,7 @@ A journal without an end line, or with an outcome other than ``complete``, belon
 failed or killed. When the run is repeated, the new run takes over the finished calls as its own records, and
 its chain of calls continues from the last record of the interrupted run. A file may hold several runs, one
 after the other; a lock, which ends with its process, keeps two writers apart. A large journal goes on in
-further files (see `journal_lines`).
+further files (see `journal_reading`).
 """
 
 from __future__ import annotations
@@ -37,29 +37,27 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, Self, TypedDict
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self, TypedDict
 
 from ..system import try_to_lock
-from ..types.texts import canonical_json
+from ..types.texts import canonical_json, listed
 from ..version import VERSION
-from .journal_lines import SECOND, JournalEnd, JournalError, end_of, part_file
+from .journal_reading import SECOND, JournalEnd, JournalError, end_of, part_file
 from .record import CallRecord, chained, line_chain, line_of, simple_json, utc_text
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
     from types import TracebackType
 
+    from .journal_reading import Outcome, SentCall
     from .signatures import Sealer
 
-Outcome = Literal["complete", "failed", "canceled"]
-SUFFIX = ".jsonl"
 FORMAT: Final = 2
 _KEYS: Final = "KNIME_MCP_AUDIT_KEYS"
 _FSYNC: Final = "KNIME_MCP_AUDIT_FSYNC"
 _FSYNCS: Final = ("never", "second", "call")
 _PART: Final = "KNIME_MCP_AUDIT_PART"
 _PART_SIZE: Final = "1GB"
-_MOST_LOST: Final = 10
 _OUR_KEYS: Final = "~/.knime-mcp/audit-keys.json"
 _TIME_STAMPS: Final = "KNIME_MCP_AUDIT_TSA"
 _LARGE: Final = 1 << 24  # bytes
@@ -87,24 +85,6 @@ def new_run_id() -> str:
     return f"{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}-{secrets.token_hex(3)}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SentCall:
-    """A call that is going to be sent, and must not be made twice.
-
-    Attributes:
-        key: The idempotency key: the same when the call is repeated after an interruption.
-        plan: A digest of row, tool, server and arguments (secrets marked), by which the call is found among
-            those of a later run.
-        tool_name: The tool, for people.
-        input_row: The row, for people, or None.
-    """
-
-    key: str
-    plan: str
-    tool_name: str
-    input_row: str | None = None
-
-
 class JournalOptions(TypedDict, total=False):
     """The options of a `Journal` beside its file and run."""
 
@@ -124,7 +104,7 @@ class Journal:
             file must be empty.
         run: Id of the run.
         about: The run's tool and settings, by which `latest` finds the run. No secrets.
-        what: What the run was told to do, see `journal_lines.LINES`. No secrets.
+        what: What the run was told to do, see `journal_reading.LINES`. No secrets.
         calls: The number of calls that the run is going to make, if known.
         append: Whether the file may hold other runs. The chain continues from the last record in the file
             unless ``follows`` is given.
@@ -211,7 +191,7 @@ class Journal:
             self._write(simple_json({"kind": "sent", "run": self.run, "at": _now(), **line}))
 
     def note(self, kind: str, fields: Mapping[str, Any]) -> None:
-        """Writes a line of another kind than a call, see `journal_lines.LINES`. No secrets.
+        """Writes a line of another kind than a call, see `journal_reading.LINES`. No secrets.
 
         Raises:
             JournalWriteError: The line could not be written.
@@ -297,11 +277,8 @@ class Journal:
     def _refuse_if_lost(self) -> None:
         """A run whose calls are not all on record has no end: it must not look as if it were whole."""
         if self._why_lost is not None:
-            rows = [f" (row {record.input_row})" if record.input_row else "" for record in self._lost]
-            names = [f"{record.tool_name}{row}" for record, row in zip(self._lost, rows, strict=True)]
-            more = f" and {len(names) - _MOST_LOST} more" if len(names) > _MOST_LOST else ""
-            listed = f"{', '.join(names[:_MOST_LOST])}{more}"
-            text = f"{self._why_lost.strerror}; calls that ended are in no record: {listed}"
+            lost = listed(record.named for record in self._lost)
+            text = f"{self._why_lost.strerror}; calls that ended are in no record: {lost}"
             raise JournalWriteError(self._why_lost.errno, text, str(self.path))
 
     def _refuse_if_touched(self) -> None:

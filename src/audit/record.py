@@ -261,6 +261,11 @@ class CallRecord:
     def moment(self) -> datetime | None:
         return moment_of(self.started_at)
 
+    @property
+    def named(self) -> str:
+        """Its tool and row, for people."""
+        return f"{self.tool_name}{'' if self.input_row is None else f' (row {self.input_row})'}"
+
     def but(self, **values: Any) -> Self:
         """A copy with other values, like `dataclasses.replace` but ten times faster."""
         copy = object.__new__(type(self))

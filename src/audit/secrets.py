@@ -74,13 +74,9 @@ def marks_in(value: Any, pointer: str = "") -> dict[str, tuple[str, ...]]:
 def with_secrets(
     value: Any, marks: Mapping[str, tuple[str, ...]], secrets: Mapping[str, str], pointer: str = ""
 ) -> Any:
-    """A copy with texts in place of marks.
+    """A copy of a JSON value, which is at ``pointer``, with ``secrets`` by digest in place of their marks.
 
-    Args:
-        value: A JSON value.
-        marks: The digests of the marks, by JSON pointer; other texts stay, whatever they look like.
-        secrets: The text for each digest.
-        pointer: The place of the value.
+    ``marks`` are the digests by JSON pointer; other texts stay, whatever they look like.
     """
     match value:
         case str():
@@ -111,17 +107,13 @@ def hidden_note(tool: str, count: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HiddenSecrets:
-    """What a record says about its marks.
+    """What a record says about its marks."""
 
-    Attributes:
-        salt: The salt of the digests, in hexadecimal digits.
-        arguments: The digests in each argument, by JSON pointer.
-        answer: How often each digest stands in the answer.
-    """
-
-    salt: str = ""
+    salt: str = ""  # of the digests, in hexadecimal digits
     arguments: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    """The digests in each argument, by JSON pointer."""
     answer: Mapping[str, int] = field(default_factory=dict[str, int])
+    """How often each digest stands in the answer."""
 
     def __bool__(self) -> bool:
         return bool(self.arguments or self.answer)
@@ -315,16 +307,9 @@ class _Part:
 
 
 class _Arguments:
-    """Looks for the secrets among the arguments of a call.
+    """Looks for the secrets among the arguments of a call; ``hidden`` gives what takes the place of one.
 
-    Args:
-        named: See `SecretMarker`.
-        hidden: Called with each secret argument; returns what takes its place.
-        texts: Credentials in use, which are also looked for in the other arguments.
-        by_name: Whether names and schemas count.
-
-    Attributes:
-        found: The digests by JSON pointer.
+    Without ``by_name`` only the credentials in use, ``texts``, count, with ``by_form`` also what texts name.
     """
 
     def __init__(
@@ -337,8 +322,8 @@ class _Arguments:
         by_form: bool = False,
     ) -> None:
         self._named, self._hidden, self._texts, self._by_name = named, hidden, texts, by_name
-        self._by_form = by_form  # whether texts are read that may name secrets themselves
-        self.found: dict[str, list[str]] = {}
+        self._by_form = by_form
+        self.found: dict[str, list[str]] = {}  # digests by JSON pointer
 
     def hide(self, arguments: Mapping[str, Any], *schemas: str) -> dict[str, Any]:
         self._by_form = bool(schemas)  # what a person or a model said otherwise is no call's
@@ -439,9 +424,10 @@ def _names(name: str, members: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _option(items: list[Any], place: int) -> tuple[str, ...]:
     """The option of a command before its value, such as ``--password``."""
-    before, value = (items[place - 1] if place else None), items[place]
-    is_value = isinstance(before, str) and before.startswith("-") and not str(value).startswith("-")
-    return (before,) if is_value else ()
+    before = items[place - 1] if place else None
+    if isinstance(before, str) and before.startswith("-") and not str(items[place]).startswith("-"):
+        return (before,)
+    return ()
 
 
 def _in_form(text: str) -> Iterator[tuple[str, str]]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..types.texts import counted, escape, listed
 from .journal import FORMAT, keys_file, known_keys_file
-from .journal_lines import (
+from .journal_reading import (
     LINES,
     OTHERS,
     START,

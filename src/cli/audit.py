@@ -114,7 +114,7 @@ def verify(
 @contextmanager
 def _progress(file: Path) -> Generator[Callable[[int], None] | None]:
     """Shows how many megabytes of a large file were checked."""
-    from ..audit.journal_lines import journal_parts
+    from ..audit.journal_reading import journal_parts
 
     total = sum(part.stat().st_size for part in journal_parts(file).values()) if file.is_file() else 0
     total //= 1_000_000

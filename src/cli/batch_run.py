@@ -8,7 +8,7 @@ from contextlib import ExitStack, closing, contextmanager, nullcontext
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from ..audit.journal_lines import JournalError
+from ..audit.journal_reading import JournalError
 from ..client.validation.argument_schemas import parameters_of
 from ..runs.first_look import first_look
 from ..runs.parameter_rows import ParameterRows

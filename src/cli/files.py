@@ -159,7 +159,7 @@ def write_page(file: Path, page: str) -> None:
 
 def journal_to_resume(file: Path) -> JournalContent:
     """Reads the journal of an interrupted run, see `resuming.to_resume`."""
-    from ..audit.journal_lines import JournalError
+    from ..audit.journal_reading import JournalError
     from ..runs.resuming import JournalAltered, to_resume
 
     try:
@@ -202,7 +202,7 @@ def open_journal(
     """
     if file is None:
         return
-    from ..audit.journal_lines import JournalError
+    from ..audit.journal_reading import JournalError
 
     try:
         # A device or pipe has no earlier runs, and may have no end.
@@ -234,7 +234,7 @@ def _connects_nowhere(route: ServerRoute) -> MCPClient:
 @contextmanager
 def reading_records() -> Generator[None]:
     """Makes errors of the command of those in a file of records or a table."""
-    from ..audit.journal_lines import JournalError
+    from ..audit.journal_reading import JournalError
 
     try:
         yield

@@ -24,8 +24,8 @@ from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 import typer
 
-from ..audit.journal import SUFFIX, JournalBusy, JournalWriteError, held
-from ..audit.journal_lines import JournalError, journal_parts
+from ..audit.journal import JournalBusy, JournalWriteError, held
+from ..audit.journal_reading import SUFFIX, JournalError, journal_parts
 from ..audit.verify import verify_file
 from ..client.protocol.messages import as_object
 from ..runs.call_values import PlannedCall

@@ -13,9 +13,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from ..audit.table_formats import WRITABLE, either
-from ..runs.replay_decision import ReplayOptions, RowSelection, routes_of
-from ..runs.replay_rules import ReplayRules, entry_of
-from ..runs.replaying import Replayer, ReplaySummary, read_recording, replay_table
+from ..runs.replay_comparison import ReplayRules, entry_of
+from ..runs.replaying import (
+    Replayer,
+    ReplayOptions,
+    ReplaySummary,
+    RowSelection,
+    read_recording,
+    replay_table,
+    routes_of,
+)
 from ..tools.node_settings.named_servers import known_entries
 from ..tools.views.replay_page import replay_page, replay_step
 from ..tools.views.run_page import Steps
@@ -46,8 +53,7 @@ from .terminal import batch_progress, complain, note, one_line, print_json, say,
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from ..runs.recorded_calls import RecordedCall, ReplayedCall
-    from ..runs.replaying import Recording
+    from ..runs.replaying import RecordedCall, Recording, ReplayedCall
 
 
 _often = options_under("What is called and compared")

@@ -5,7 +5,7 @@ node, ``batch``, ``call``, an agent, the Replayer and ``replay``, a graph. In be
 
 1. A **plan** is a `call_values.PlannedCall`: tool, arguments, row; or the reason why there is no call.
    Tables are read into plans by `argument_sources`, with the rules for what a cell is as an argument. Records
-   are read into plans by `recorded_calls` and `replay_decision`.
+   are read into plans by `replaying`.
 2. A **run** is an `engine.Run`, made by `engine.new_run`: what is one for all its calls, such as the
    sessions, the servers' present definitions, the secrets, and the journal, which nobody else opens for it.
    `Run.call` is the whole way.

@@ -259,22 +259,21 @@ def arguments_from_json(value: Any, *, source: str) -> dict[str, Any]:
 
     `source` is named in the error if that is no JSON object, such as ``column 'Arguments'``.
     """
+    problem = ""
     if value is None or (isinstance(value, str) and not value.strip()):
         return {}
     if isinstance(value, str):
         try:
             value = _parse(value)
         except ValueError as error:
-            raise ArgumentsInvalid(
-                f"The text in {source} {error}",
-                fix='Write a JSON object, such as {"city": "Konstanz", "days": 3}',
-            ) from None
-    if not isinstance(value, dict):
+            problem = f"The text in {source} {error}"
+    if not problem and not isinstance(value, dict):
         kind = _IN_WORDS.get(type_of(value), f"a {type(value).__name__}")
+        problem = f"The JSON in {source} is {kind}, but arguments are an object"
+    if problem:
         raise ArgumentsInvalid(
-            f"The JSON in {source} is {kind}, but arguments are an object",
-            fix='Write a JSON object, such as {"city": "Konstanz", "days": 3}',
-        )
+            problem, fix='Write a JSON object, such as {"city": "Konstanz", "days": 3}'
+        ) from None
     return cell_to_json(value, ANYTHING, "")
 
 

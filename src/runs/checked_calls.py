@@ -21,7 +21,6 @@ import json
 import math
 import threading
 import time
-from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from enum import StrEnum
@@ -99,41 +98,25 @@ class CheckedTool:
     note: str | None = None
 
 
-class _Listing:
-    """A listing of a server's tools, and the number of list changes announced before it."""
+class _Listed:
+    """What a server said of its tools when it was last asked, which one call at a time does."""
 
-    __slots__ = ("answer", "changes", "client", "failed_until", "pause", "pause_until")
+    __slots__ = ("changes", "client", "error", "lock", "pause", "tools", "until")
 
     def __init__(self) -> None:
-        self.answer: Future[dict[str, ToolDefinition]] = Future()
+        self.lock = threading.Lock()
         self.client: MCPClient | None = None
-        self.changes = 0
-        self.failed_until: float | None = None
-        self.pause = self.pause_until = 0.0
+        self.changes = 0  # announced before it was asked
+        self.tools: dict[str, ToolDefinition] = {}
+        self.error: MCPError | None = None
+        self.pause = self.until = 0.0  # whatever is announced, the answer holds until then
 
     @property
     def holds(self) -> bool:
-        """True if the listing can still be used: no change was announced since, or it failed just now."""
-        if self.failed_until is not None:
-            return time.monotonic() < self.failed_until
-        if self.client is None or time.monotonic() < self.pause_until:
+        """True if the answer can still be used: no change was announced since, or it failed just now."""
+        if time.monotonic() < self.until:
             return True
-        return self.client.tool_changes == self.changes
-
-    def error(self, is_canceled: Callable[[], bool] | None) -> BaseException | None:
-        """Waits for the answer; raises `Canceled` if the call that waits is canceled."""
-        while True:
-            try:
-                return self.answer.exception(POLL_SECONDS)
-            except TimeoutError:
-                if is_canceled is not None and is_canceled():
-                    raise Canceled("The call was canceled before it was sent") from None
-
-    def compare(self, before: _Listing | None, definitions: dict[str, ToolDefinition]) -> None:
-        """Doubles the pause before the next listing if the tools did not really change."""
-        if before is not None and before.client is not None and before.answer.result() == definitions:
-            self.pause = min(max(2 * before.pause, _FIRST_PAUSE), _LONGEST_PAUSE)
-            self.pause_until = time.monotonic() + self.pause
+        return self.error is None and self.client is not None and self.client.tool_changes == self.changes
 
 
 class Definitions:
@@ -142,7 +125,7 @@ class Definitions:
     def __init__(self, pool: SessionPool) -> None:
         self._pool = pool
         self._lock = threading.Lock()
-        self._listings: dict[ServerKey, _Listing] = {}
+        self._listed: dict[ServerKey, _Listed] = {}
         #: Whether changes are listened for. A run of one call lists just before it, and never again.
         self.are_watched = True
 
@@ -201,50 +184,42 @@ class Definitions:
         Of two with the same name it has the first, which is the one that servers call. Raises what `find`
         raises.
         """
-        server = server_key(route)
-        while True:
-            with self._lock:
-                before = listing = self._listings.get(server)
-                if listing is None or not listing.holds:
-                    listing = self._listings[server] = _Listing()
-            if listing is not before:
-                self._make_listing(route, listing, before, is_canceled)
-            # Whoever asks first lists the tools, the others wait for this one answer.
-            error = listing.error(is_canceled)
-            if error is None:
-                return listing.answer.result()
-            # If it was the other call that was canceled, this one asks.
-            if listing is not before or not isinstance(error, Canceled):
-                raise error.with_traceback(None)  # its traceback would grow with every call
+        with self._lock:
+            listed = self._listed.setdefault(server_key(route), _Listed())
+        # Whoever comes first asks the server, the others wait for this one answer.
+        while not listed.lock.acquire(timeout=POLL_SECONDS):
+            if is_canceled is not None and is_canceled():
+                raise Canceled("The call was canceled before it was sent")
+        try:
+            if not listed.holds:
+                self._ask(route, listed, is_canceled)
+            if listed.error is not None:
+                raise listed.error.with_traceback(None)  # its traceback would grow with every call
+            return listed.tools
+        finally:
+            listed.lock.release()
 
-    def _make_listing(
-        self,
-        route: ServerRoute,
-        listing: _Listing,
-        before: _Listing | None,
-        is_canceled: Callable[[], bool] | None,
-    ) -> None:
+    def _ask(self, route: ServerRoute, listed: _Listed, is_canceled: Callable[[], bool] | None) -> None:
         try:
             client = self._pool.client(route)
             changes = client.tool_changes
             tools = client.list_tools(is_canceled=is_canceled)
-            if self.are_watched:
-                with contextlib.suppress(MCPError):  # the definitions are known all the same
-                    client.watch_tools()
-            by_name: dict[str, ToolDefinition] = {}
-            for tool in tools:
-                # Of equal names the first one, as in the client's own listing.
-                by_name.setdefault(tool.name, tool)
-            listing.compare(before, by_name)
-            listing.changes, listing.client = changes, client
-            listing.answer.set_result(by_name)
-        except BaseException as error:
-            # That one call was canceled says nothing about the server: the next one asks again.
-            if isinstance(error, Canceled) or not isinstance(error, MCPError):
-                with self._lock:
-                    self._listings.pop(server_key(route), None)
-            listing.failed_until = time.monotonic() + _FAILURE_HOLDS_SECONDS
-            listing.answer.set_exception(error)
+        except Canceled:
+            raise  # that one call was canceled says nothing about the server: the next one asks again
+        except MCPError as error:
+            listed.error, listed.until = error, time.monotonic() + _FAILURE_HOLDS_SECONDS
+            return
+        if self.are_watched:
+            with contextlib.suppress(MCPError):  # the definitions are known all the same
+                client.watch_tools()
+        by_name: dict[str, ToolDefinition] = {}
+        for tool in tools:
+            # Of equal names the first one, as in the client's own listing.
+            by_name.setdefault(tool.name, tool)
+        is_same = listed.error is None and listed.client is not None and listed.tools == by_name
+        listed.pause = min(max(2 * listed.pause, _FIRST_PAUSE), _LONGEST_PAUSE) if is_same else 0.0
+        listed.until = time.monotonic() + listed.pause
+        listed.client, listed.changes, listed.tools, listed.error = client, changes, by_name, None
 
 
 def pinned_tool(definition: ToolDefinition, route: ServerRoute, *, shown_name: str) -> MCPTool:

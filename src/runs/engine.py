@@ -17,7 +17,8 @@ from datetime import UTC, datetime
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, Unpack, cast
 
-from ..audit.journal import Journal, MemoryJournal, SentCall, new_run_id
+from ..audit.journal import Journal, MemoryJournal, new_run_id
+from ..audit.journal_reading import SentCall
 from ..audit.record import CallRecord, CallStatus, content_digests, plan_digest, status_of, utc_text
 from ..audit.secrets import HiddenSecrets, SecretMarker, hidden_note
 from ..client.clock import POLL_SECONDS
@@ -37,7 +38,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from ..audit.journal import JournalOptions, Outcome
+    from ..audit.journal import JournalOptions
+    from ..audit.journal_reading import Outcome
     from ..client.mcp_client import MCPClient, Progress
     from ..types.routing import ServerRoute
     from .call_values import Approver, CallHook, PlannedCall
@@ -321,16 +323,8 @@ class RunRecords:
 class CallInProgress:
     """What becomes known of a call while it is made, and the record of it.
 
-    Attributes:
-        tool: The tool as it is called, None if it is not known.
-        coercions: Descriptions of the changes that were necessary to the arguments.
-        note: A warning.
-        digest: Digest of the workflow that was run; the digest of an MCP tool is in the tool.
-        attempts: The number of times that the call was sent.
-        server_version: The server's name and version, as the server reports them.
-        protocol: The protocol revision that was used.
-        key: The idempotency key of a call that must not be made twice.
-        is_canceled: Ends waiting for the call, or for all calls of the run.
+    ``digest`` is that of the workflow that was run; that of an MCP tool is in the tool, which is as it is
+    called. ``is_canceled`` ends waiting for the call, or for all calls of the run.
     """
 
     __slots__ = (

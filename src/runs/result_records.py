@@ -1,4 +1,4 @@
-"""Lists of records in results, and their tables: for the Caller's *Records*, ``--records`` and agents' data.
+"""Records in results, and their tables: for the Caller's *Records*, ``--records`` and agents' data.
 
 Servers give tables in many forms: as structured content, as JSON text, as lines of JSON, as CSV, as a table
 in Markdown. All become records here. A table of them has the union of their keys as columns, in the order in

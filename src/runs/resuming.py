@@ -9,15 +9,14 @@ from contextlib import ExitStack, contextmanager
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-from ..audit.journal import Journal, JournalBusy, SentCall, held
-from ..audit.journal_lines import JournalError
-from ..audit.journal_reading import JournalContent, latest, read_journal
+from ..audit.journal import Journal, JournalBusy, held
+from ..audit.journal_reading import JournalContent, JournalError, SentCall, latest, read_journal
 from ..audit.record import CallStatus, plan_digest
 from ..audit.secrets import HiddenSecrets
 from ..audit.verdicts import Verdict
 from ..audit.verify import verify_file
 from ..types.errors import MCPError, ToolFormatError
-from ..types.texts import canonical_json, counted
+from ..types.texts import canonical_json, counted, listed
 from ..types.tool import MCPTool, from_json_text
 from .call_values import CallOutcome
 from .checked_calls import schema_of
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
 
 _HARMLESS: Final = frozenset({Verdict.TRUNCATED})
 _NOT_SENT: Final = frozenset({CallStatus.INVALID_ARGUMENTS, CallStatus.NOT_FOUND, CallStatus.DENIED})
-_SHOWN_CALLS: Final = 5
 _UNANSWERED: Final = frozenset({CallStatus.FAILED, CallStatus.CANCELED})  # in journals without lines *sent*
 
 
@@ -110,15 +108,7 @@ def taken_as_complete(earlier: JournalContent | None) -> str:
 
 def repeated_calls(records: Iterable[CallRecord]) -> str:
     """Lists tools and rows of the calls that may have changed something, as the new run may repeat them."""
-    repeated = (record for record in records if may_change(record))
-    named = list(dict.fromkeys(_call_name(record) for record in repeated))
-    more = [counted(len(named) - _SHOWN_CALLS, "other")] if len(named) > _SHOWN_CALLS else []
-    return ", ".join([*named[:_SHOWN_CALLS], *more])
-
-
-def _call_name(record: CallRecord) -> str:
-    row = f" (row {record.input_row})" if record.input_row is not None else ""
-    return f"{record.tool_name}{row}"
+    return listed(dict.fromkeys(record.named for record in records if may_change(record)))
 
 
 def may_change(record: CallRecord) -> bool:

@@ -18,7 +18,7 @@ from ..audit.journal import JournalWriteError
 from ..audit.record import CallStatus
 from ..client.clock import POLL_SECONDS
 from ..types.errors import Canceled, TimedOut
-from ..types.texts import beginning, counted
+from ..types.texts import beginning, counted, listed
 from ..types.tool import WorkflowTool
 from .checked_calls import described_tools
 
@@ -40,7 +40,6 @@ R = TypeVar("R")
 
 _AHEAD = 4  # finished results that may wait for a slower one, per call in flight
 _SHOWN_TEXT: Final = 2000
-_SHOWN_NAMES: Final = 8
 _SHOWN_NOTES: Final = 5
 _FEWER: Final = (
     "Calls ran out of time while others were under way: if the server makes one after the other, lower"
@@ -65,14 +64,14 @@ def run_batch(
     called, and the calls in flight are awaited.
 
     Args:
-        calls: The calls, taken from the iterable as they are started.
+        calls: Taken from the iterable as they are started.
         work: Runs one call, in a thread of a pool.
         failed: Makes the result of a call from the exception that ``work`` raised.
         concurrency: How many calls may be in flight, at least 1.
         here: True for calls that must run in the calling thread instead; they run one by one.
         is_canceled: Called in the calling thread, at least every 0.25 s while it waits.
         on_cancel: Called once, when the batch is canceled or closed early, so that ``work`` can stop waiting.
-        on_finished: Called after each call, in the calling thread, with the number of finished calls.
+        on_finished: Called in the calling thread with the number of finished calls.
 
     Yields:
         One result per started call; after a cancellation there are fewer results than calls.
@@ -358,8 +357,7 @@ class RunSummary:
         if record.resumed_from:
             self.resumed += 1
         if record.status is CallStatus.UNKNOWN:
-            row = "" if record.input_row is None else f" (row {record.input_row})"
-            self.unknown.append(f"{record.tool_name}{row}")
+            self.unknown.append(record.named)
 
     def warning(self) -> str | None:
         """All warnings in one text; None without warnings."""
@@ -370,14 +368,12 @@ class RunSummary:
         sentences = [self._failures(self.first_failure)] if self.first_failure is not None else []
         sentences += [_FEWER] if self.overran else []
         if self.unknown and self.total > 1:
-            more = len(self.unknown) - _SHOWN_NAMES
-            named = ", ".join(self.unknown[:_SHOWN_NAMES]) + (f" and {more} more" if more > 0 else "")
-            sentences.append(
-                f"{counted(len(self.unknown), 'call')} may have been carried out, nobody knows: {named}."
-            )
+            calls = counted(len(self.unknown), "call")
+            sentences.append(f"{calls} may have been carried out, nobody knows: {listed(self.unknown)}.")
         if self.unmatched:
             columns = "the column" if len(self.unmatched) == 1 else "the columns"
-            sentences.append(f"No tool has a parameter for {columns} {_listed(self.unmatched)}: not sent.")
+            named = listed(f"'{name}'" for name in self.unmatched)
+            sentences.append(f"No tool has a parameter for {columns} {named}: not sent.")
         if self.coerced:
             sentences.append(
                 f"Converted arguments of {counted(self.coerced, 'call')}: {self.first_coercion}."
@@ -396,9 +392,3 @@ class RunSummary:
         return (
             f"{self.failed} of {self.total} calls failed; first: {where}{first.error or first.status.value}"
         )
-
-
-def _listed(names: Iterable[str]) -> str:
-    quoted = [f"'{name}'" for name in names]
-    more = [f"and {len(quoted) - _SHOWN_NAMES} more"] if len(quoted) > _SHOWN_NAMES else []
-    return ", ".join(quoted[:_SHOWN_NAMES] + more)

@@ -219,7 +219,7 @@ class MCPToolCaller(CallerDialog):
         ``tools`` and ``rows`` are the tables *Tools* and *Parameters*, this one as Arrow table with RowIDs.
         ``folder`` is the workflow's data area. The message of an error that ends the run names the journal.
         """
-        from ..audit.journal import SUFFIX
+        from ..audit.journal_reading import SUFFIX
         from ..runs.first_look import first_look
         from ..runs.table_run import TableRun
 

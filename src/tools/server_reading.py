@@ -85,7 +85,7 @@ class Reading:
     """
 
     def __init__(self, node: Any, ctx: Any, port: Any, what: Literal["resource", "prompt"]) -> None:
-        from ..audit.journal import SUFFIX
+        from ..audit.journal_reading import SUFFIX
         from ..runs.saved_files import FILES
         from .node_settings.connection import JOURNALS, Sessions, data_area
 

@@ -7,7 +7,8 @@ import subprocess
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
-from knime_mcp.audit.journal import Journal, SentCall
+from knime_mcp.audit.journal import Journal
+from knime_mcp.audit.journal_reading import SentCall
 from knime_mcp.audit.record import content_digests
 from knime_mcp.audit.signatures import add_key
 from knime_mcp.client.protocol.tools import ImageContent

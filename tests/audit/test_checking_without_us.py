@@ -2,7 +2,8 @@
 
 import pytest
 
-from knime_mcp.audit.journal import Journal, SentCall
+from knime_mcp.audit.journal import Journal
+from knime_mcp.audit.journal_reading import SentCall
 from tests.audit.calls import record
 from tests.audit.outside import says
 

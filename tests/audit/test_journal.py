@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knime_mcp.audit.calls_table import TableError, read_calls
-from knime_mcp.audit.journal import Journal, JournalWriteError, SentCall, new_run_id
-from knime_mcp.audit.journal_lines import JournalError
-from knime_mcp.audit.journal_reading import latest, read_journal
+from knime_mcp.audit.journal import Journal, JournalWriteError, new_run_id
+from knime_mcp.audit.journal_reading import JournalError, SentCall, latest, read_journal
 from knime_mcp.audit.record import CallRecord, CallStatus
 from knime_mcp.audit.verdicts import Verdict
 from knime_mcp.audit.verify import verify_file

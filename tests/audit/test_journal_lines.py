@@ -7,8 +7,8 @@ import platform
 
 import pytest
 
-from knime_mcp.audit.journal import Journal, SentCall
-from knime_mcp.audit.journal_lines import LINES, OTHERS, unknown_fields
+from knime_mcp.audit.journal import Journal
+from knime_mcp.audit.journal_reading import LINES, OTHERS, SentCall, unknown_fields
 from knime_mcp.audit.record import content_digests
 from knime_mcp.audit.verdicts import Verdict
 from knime_mcp.audit.verify import verify_file

@@ -10,9 +10,15 @@ import sys
 import pytest
 
 from knime_mcp.audit.calls_table import is_journal
-from knime_mcp.audit.journal import Journal, SentCall
-from knime_mcp.audit.journal_lines import JournalError, journal_lines, journal_parts, part_file
-from knime_mcp.audit.journal_reading import read_journal
+from knime_mcp.audit.journal import Journal
+from knime_mcp.audit.journal_reading import (
+    JournalError,
+    SentCall,
+    journal_lines,
+    journal_parts,
+    part_file,
+    read_journal,
+)
 from knime_mcp.audit.verdicts import Verdict
 from knime_mcp.audit.verify import verify_file
 from knime_mcp.runs.replaying import read_recording

@@ -8,7 +8,7 @@ import pytest
 
 from knime_mcp.audit.calls_table import journal_calls, read_calls, write_calls
 from knime_mcp.audit.journal import Journal, JournalWriteError
-from knime_mcp.audit.journal_lines import JournalError
+from knime_mcp.audit.journal_reading import JournalError
 from knime_mcp.audit.verdicts import Verdict
 from knime_mcp.audit.verify import verify_file
 from tests.audit.calls import record, write_run

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from knime_mcp.audit.journal_lines import JournalError
+from knime_mcp.audit.journal_reading import JournalError
 from knime_mcp.audit.record import line_chain
 from knime_mcp.audit.verdicts import Verdict
 from knime_mcp.audit.verify import verify_file

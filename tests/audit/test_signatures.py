@@ -7,7 +7,7 @@ import pytest
 
 from knime_mcp.audit import journal as journal_module
 from knime_mcp.audit.journal import Journal
-from knime_mcp.audit.journal_lines import JournalError
+from knime_mcp.audit.journal_reading import JournalError
 from knime_mcp.audit.signatures import Checkpoint, PublicKey, SignatureError, add_key, own_keys
 from knime_mcp.audit.verdicts import Anchors, Verdict
 from knime_mcp.audit.verify import verify_file

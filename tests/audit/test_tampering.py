@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from knime_mcp.audit.calls_table import calls_table, read_calls, write_calls
-from knime_mcp.audit.journal_lines import JournalError
+from knime_mcp.audit.journal_reading import JournalError
 from knime_mcp.audit.record import CallRecord, chained
 from knime_mcp.audit.table_formats import read_table_file
 from knime_mcp.audit.verdicts import Anchors, Verdict

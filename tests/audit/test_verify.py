@@ -13,9 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from knime_mcp.audit.journal import Journal, SentCall, held
-from knime_mcp.audit.journal_lines import JournalError
-from knime_mcp.audit.journal_reading import read_journal
+from knime_mcp.audit.journal import Journal, held
+from knime_mcp.audit.journal_reading import JournalError, SentCall, read_journal
 from knime_mcp.audit.record import CallRecord, CallStatus, chained, line_chain
 from knime_mcp.audit.verdicts import Finding, Verdict
 from knime_mcp.audit.verify import verify_file

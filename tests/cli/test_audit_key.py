@@ -8,7 +8,7 @@ import pytest
 import typer
 
 from knime_mcp.audit.journal import Journal
-from knime_mcp.audit.journal_lines import JournalError
+from knime_mcp.audit.journal_reading import JournalError
 from knime_mcp.audit.verify import verify_file
 from knime_mcp.cli import audit as audit_commands
 from tests.audit.calls import write_run

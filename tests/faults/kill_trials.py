@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from examples.knime_nodes import Column, table_creator
-from knime_mcp.audit.journal_lines import JournalError
-from knime_mcp.audit.journal_reading import read_journal
+from knime_mcp.audit.journal_reading import JournalError, read_journal
 from knime_mcp.audit.verdicts import Verdict
 from knime_mcp.audit.verify import verify_file
 from knime_mcp.knwf import Connection, Workflow, write_workflow

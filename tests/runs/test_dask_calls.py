@@ -16,8 +16,7 @@ from knime_mcp.audit.record import CallStatus
 from knime_mcp.audit.verify import verify_file
 from knime_mcp.runs.call_values import PlannedCall
 from knime_mcp.runs.dask_calls import DaskCalls, RemoteCall, StoppedWithin, remote_call
-from knime_mcp.runs.replay_decision import ReplayOptions
-from knime_mcp.runs.replaying import Replayer, read_recording
+from knime_mcp.runs.replaying import Replayer, ReplayOptions, read_recording
 from knime_mcp.types.errors import ArgumentsInvalid
 from tests.support import noting, peers
 from tests.support.noting import connect, run

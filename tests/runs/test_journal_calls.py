@@ -5,7 +5,7 @@ import tracemalloc
 import pytest
 
 from knime_mcp.audit.journal import Journal
-from knime_mcp.audit.journal_lines import JournalError
+from knime_mcp.audit.journal_reading import JournalError
 from knime_mcp.runs.replaying import read_recording
 from tests.audit.calls import record, write_run
 

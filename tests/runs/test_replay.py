@@ -10,11 +10,16 @@ import pytest
 from knime_mcp.audit.calls_table import calls_table
 from knime_mcp.audit.record import CallRecord, CallStatus
 from knime_mcp.audit.verdicts import Verification
-from knime_mcp.runs.recorded_calls import RecordedCall
-from knime_mcp.runs.replay_comparison import document_of
-from knime_mcp.runs.replay_decision import ReplayOptions, RowSelection
-from knime_mcp.runs.replay_rules import ReplayRules
-from knime_mcp.runs.replaying import Replayer, ReplaySummary, read_recording, recording_of
+from knime_mcp.runs.replay_comparison import ReplayRules, document_of
+from knime_mcp.runs.replaying import (
+    RecordedCall,
+    Replayer,
+    ReplayOptions,
+    ReplaySummary,
+    RowSelection,
+    read_recording,
+    recording_of,
+)
 from knime_mcp.types.errors import Canceled
 from knime_mcp.types.texts import canonical_json
 from tests.support import peers

@@ -9,9 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knime_mcp.audit.record import CallRecord, CallStatus
-from knime_mcp.runs.replay_comparison import compare, documents, learn, patch_between
-from knime_mcp.runs.replay_decision import ReplayOptions, RowSelection, pairs
-from knime_mcp.runs.replay_rules import IGNORED, ReplayRules
+from knime_mcp.runs.replay_comparison import (
+    IGNORED,
+    ReplayRule,
+    ReplayRules,
+    RuleKind,
+    compare,
+    documents,
+    learn,
+    patch_between,
+)
+from knime_mcp.runs.replaying import ReplayOptions, RowSelection, pairs
 from knime_mcp.types.errors import SettingInvalid
 from knime_mcp.types.routing import ServerRoute
 from knime_mcp.types.texts import canonical_json
@@ -282,3 +290,53 @@ def test_what_differs_between_two_calls_is_learned(subtests):
 def test_with_what_is_learned_two_calls_are_the_same(before, now):
     one, other = record(structured=before), record(structured=now)
     assert compare(one, other, NOTHING.and_(learn(one, other))).patch is None
+
+
+def test_rules_are_read_as_they_were_written():
+    learned = ReplayRule(RuleKind.VOLATILE, "/at", tool="now", why="differed")
+    rules = ReplayRules.parse(["/x", r"re:\d+"], ["/items"], 1e-9).and_([learned])
+    text = rules.to_json()
+    assert ReplayRules.of_json(text, "f") == rules
+    assert json.loads(text) == {
+        "replay_rules": 1,
+        "rules": [
+            {"volatile": "/x"},
+            {"volatile": "/at", "tool": "now", "why": "differed"},
+            {"pattern": r"\d+"},
+            {"unordered": "/items"},
+            {"tolerance": 1e-9},
+        ],
+    }
+    assert rules.and_(rules.rules) == rules
+
+
+def test_a_rule_is_about_the_tools_that_it_names():
+    rules = ReplayRules(
+        (ReplayRule(RuleKind.VOLATILE, "/a", tool="get_*"), ReplayRule(RuleKind.VOLATILE, "/b"))
+    )
+    assert [rule.value for rule in rules.about("get_time")] == ["/a", "/b"]
+    assert [rule.value for rule in rules.about("put", None)] == ["/b"]
+
+
+def test_what_is_no_file_of_rules_is_refused(subtests):
+    for text, why in [
+        ("{", "f.json does not hold rules of a replay"),
+        ("[]", 'it has no "replay_rules": 1'),
+        ('{"replay_rules": 2, "rules": []}', 'it has no "replay_rules": 1'),
+        ('{"replay_rules": 1}', "it has no 'rules'"),
+        (
+            '{"replay_rules": 1, "rules": [{"volatile": "/a"}, {"ignore": "/a"}]}',
+            "rule 2 has to be an object",
+        ),
+        ('{"replay_rules": 1, "rules": [{"volatile": "/a", "unordered": "/a"}]}', "rule 1"),
+        ('{"replay_rules": 1, "rules": [{"volatile": "/a", "tools": "x"}]}', "rule 1"),
+        ('{"replay_rules": 1, "rules": [{"volatile": "a"}]}', "a JSON pointer begins with /"),
+        ('{"replay_rules": 1, "rules": [{"pattern": "["}]}', "regular expression"),
+        ('{"replay_rules": 1, "rules": [{"tolerance": 2}]}', "less than 1"),
+        ('{"replay_rules": 1, "rules": [{"tolerance": "x"}]}', "rule 1"),
+        ('{"replay_rules": 1, "rules": ["x"]}', "rule 1"),
+    ]:
+        with subtests.test(text=text, why=why):
+            with pytest.raises(SettingInvalid) as caught:
+                ReplayRules.of_json(text, "f.json")
+            assert why in str(caught.value)

@@ -10,8 +10,7 @@ from knime_mcp.client.mcp_client import MCPClient
 from knime_mcp.runs.call_values import PlannedCall
 from knime_mcp.runs.checked_calls import Pinning, pinned_tool
 from knime_mcp.runs.engine import new_run
-from knime_mcp.runs.replay_decision import ReplayOptions
-from knime_mcp.runs.replaying import Replayer
+from knime_mcp.runs.replaying import Replayer, ReplayOptions
 from knime_mcp.types.routing import ServerRoute
 from tests.support import peers
 

@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ...audit.journal import anchor_of
-from ...audit.journal_lines import JournalError, end_of, journal_parts
-from ...audit.journal_reading import JournalReading
+from ...audit.journal_reading import JournalError, JournalReading, end_of, journal_parts
 from ...system import user_folder, whole_file
 from ...types.errors import FileFailed
 from ..message_content import shown_text

@@ -26,9 +26,7 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-from ...audit.journal import SUFFIX
-from ...audit.journal_lines import JournalError
-from ...audit.journal_reading import is_complete
+from ...audit.journal_reading import SUFFIX, JournalError, is_complete
 from ...audit.record import CallStatus, plan_digest
 from ...client.protocol.tools import ABSENT
 from ...runs.call_values import CallOutcome, ToolAnswer

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote
 
 from ...audit.calls_table import is_journal, ordered_calls
-from ...audit.journal_lines import JournalLine, journal_lines
+from ...audit.journal_reading import JournalLine, journal_lines
 from ...audit.record import CallRecord, CallStatus, blobs_of, moment_of
 from ...audit.signatures import Checkpoint
 from ...audit.verdicts import Verdict

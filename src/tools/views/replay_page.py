@@ -5,17 +5,15 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from ...runs.recorded_calls import ReplayVerdict
-from ...runs.replay_comparison import documents
-from ...runs.replay_rules import MEMBERS, ReplayRules
+from ...runs.replay_comparison import MEMBERS, ReplayRules, documents
+from ...runs.replaying import ReplayVerdict
 from .html import note, paragraph, verdict_note
 from .run_page import RunStep, Steps, call_step, run_page, status_counts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ...runs.recorded_calls import ReplayedCall
-    from ...runs.replaying import ReplaySummary
+    from ...runs.replaying import ReplayedCall, ReplaySummary
     from .html import BadgeKind
 
 _LONGEST: Final = 20_000

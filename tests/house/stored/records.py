@@ -10,8 +10,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from knime_mcp.audit.journal import Journal, SentCall, anchor_of
-from knime_mcp.audit.journal_lines import LINES, part_file
+from knime_mcp.audit.journal import Journal, anchor_of
+from knime_mcp.audit.journal_reading import LINES, SentCall, part_file
 from knime_mcp.audit.record import (
     FIELDS,
     CallRecord,
