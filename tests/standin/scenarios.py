@@ -10,9 +10,38 @@ import sys
 from pathlib import Path
 
 from tests.standin.api import cases, tools
-from tests.standin.trials import ATTEMPTS, BAD_SETTINGS, CALLED, SAVED, TABLE_KINDS
 
 KNIME_YML = Path(__file__).parent / "extension" / "knime.yml"
+#: The tables of the node Tables, see there.
+TABLE_KINDS = (
+    *("plain", "empty", "nothing", "surrogate", "nulls", "ids", "late ids", "same ids", "same names"),
+    *("everything", "zoned", "chunks", "batches", "no batches", "no table", "none", "two", "json"),
+)
+BAD_SETTINGS = {
+    "text for number": {"number": "x"},
+    "too large": {"number": 99.0},
+    "too small": {"made": -1},
+    "true for number": {"made": True},
+    "text for whole number": {"made": "x"},
+    "half for whole number": {"made": 0.5},
+    "one for boolean": {"flag": 1},
+    "none for text": {"naive": None},
+    "number for text": {"naive": 1},
+    "number for lines": {"lines": 1},
+    "no option": {"mode": "LOUDER"},
+    "too large in an array": {"arguments": [{"name": "n", "value": 99.0}]},
+    "invalid combination": {"mode": "HIDDEN"},
+    "unknown setting": {"nonsense": 1},
+}
+SAVED = {
+    "new": ({"first": "1", "second": "2"}, "1.2.0"),
+    "old": ({"first": "1"}, "1.0.0"),
+    "old without version": ({"first": "1"}, None),
+    "old and odd": ({"first": "1", "nonsense": 3}, "1.0.0"),
+    "new but incomplete": ({"first": "1"}, "1.1.0"),
+    "renamed": ({"zeroth": "0", "first": "1"}, "1.0.0"),
+    "bad": ({"first": 1}, "1.0.0"),
+}
 
 
 def scenarios(host):
@@ -21,79 +50,56 @@ def scenarios(host):
 
     text = pa.table({"t": ["a", None], "u": ["b", "c"]})
     found = {}
+
+    def run(name, node, inputs=(), settings=None, **options):
+        found[name] = lambda: outcome(host.run(node, inputs, settings or {}, **options))
+
     for kind in TABLE_KINDS:
-        found[f"table {kind}"] = lambda kind=kind: outcome(host.run("Tables", (), {"kind": kind}))
+        run(f"table {kind}", "Tables", (), {"kind": kind})
     for kind, row_ids in [
-        ("plain", "keep"),
-        ("ids", "keep"),
-        ("int ids", "keep"),
-        ("late ids", "keep"),
-        ("same names", "generate"),
-        ("ids", "generate"),
-        ("nothing", "generate"),
-        ("nothing", "keep"),
+        *((kind, "keep") for kind in ("plain", "ids", "late ids", "nothing")),
+        *((kind, "generate") for kind in ("same names", "ids", "nothing")),
         ("plain", "other"),
     ]:
-        settings = {"kind": kind, "row_ids": row_ids}
-        found[f"table {kind}, RowIDs {row_ids}"] = lambda s=settings: outcome(host.run("Tables", (), s))
-    for promise in ("name", "type", "zoned", "two", "list", "text", "double"):
-        settings = {"promise": promise}
-        found[f"promise {promise}"] = lambda s=settings: outcome(host.run("Tables", (), s))
-    for attempt in ATTEMPTS:
-        settings = {"what": attempt}
-        found[f"attempt {attempt}"] = lambda s=settings: outcome(host.run("Context", (None, [], None), s))
+        run(f"table {kind}, RowIDs {row_ids}", "Tables", (), {"kind": kind, "row_ids": row_ids})
+    for promise in ("name", "type", "zoned", "two", "text", "double"):
+        run(f"promise {promise}", "Tables", (), {"promise": promise})
+    nothing = (None, [], None)
+    for attempt in ("odd variable", "list variable", "tuple variable", "few", "no view"):
+        run(f"attempt {attempt}", "Context", nothing, {"what": attempt})
+    run(
+        "context",
+        "Context",
+        (text, [text, text], host.credential_port("token", expires_after=86400.5)),
+        {"credential": "c"},
+        credentials={"c": ("user", "secret")},
+        flow_variables={"v": [1, 2], "knime.workspace": "/"},
+        output_groups={"Copies": 2},
+    )
+    run("context, no credential", "Context", nothing, {"credential": "x"})
+    run("context, not executed", "Context", (None, [], host.credential_port(available=False)))
+    run("canceled at the end", "Context", nothing, cancel=True)
+    run("canceled inside", "Context", nothing, {"what": "cancel"}, cancel=1)
+    run("canceled later", "Context", nothing, {"what": "cancel"}, cancel=3)
+    run("only configured", "Context", nothing, execute=False)
+    run("settings", "Settings", (None,))
+    items = [{"name": "a", "value": 1.0}, {"name": "b", "value": 2.0}]
+    run("settings changed", "Settings", (text,), {"mode": "LOUD", "arguments": items})
+    for name, settings in BAD_SETTINGS.items():
+        run(f"settings, {name}", "Settings", (text,), settings)
+    run("read", "Read", (text,))
+    run("read no rows", "Read", (text.slice(0, 0),))
+    for kind in ("everything", "chunks", "json"):
+        found[f"read {kind}"] = lambda k=kind: outcome(
+            host.run("Read", (host.run("Tables", (), {"kind": k}).outputs[0].as_input(),))
+        )
+    run("words", "Speak")
+    run("wrong words", "Speak", (), {"wrong": True})
+    for number, name in enumerate(("words", "louder words", "other")):
+        found[f"{name} heard"] = lambda n=number: outcome(
+            host.run("Listen", (host.port_object(host.run("Speak").outputs[n]),))
+        )
     found |= {
-        "context": lambda: outcome(
-            host.run(
-                "Context",
-                (text, [text, text], host.credential_port("token", expires_after=86400.5)),
-                {"credential": "c"},
-                credentials={"c": ("user", "secret")},
-                flow_variables={"v": [1, 2], "knime.workspace": "/"},
-                output_groups={"Copies": 2},
-            )
-        ),
-        "context, no credential": lambda: outcome(host.run("Context", (None, [], None), {"credential": "x"})),
-        "context, not executed": lambda: outcome(
-            host.run("Context", (None, [], host.credential_port(available=False)))
-        ),
-        "canceled at the end": lambda: outcome(host.run("Context", (None, [], None), cancel=True)),
-        "canceled inside": lambda: outcome(
-            host.run("Context", (None, [], None), {"what": "cancel"}, cancel=1)
-        ),
-        "canceled later": lambda: outcome(
-            host.run("Context", (None, [], None), {"what": "cancel"}, cancel=3)
-        ),
-        "only configured": lambda: outcome(host.run("Context", (None, [], None), execute=False)),
-        "settings": lambda: outcome(host.run("Settings", (None,))),
-        "settings changed": lambda: outcome(
-            host.run(
-                "Settings",
-                (text,),
-                {
-                    "mode": "LOUD",
-                    "more": {"count": 1, "inner": {"depth": 5}},
-                    "arguments": [{"name": "a", "value": 1.0}, {"name": "b", "value": 2.0}],
-                },
-            )
-        ),
-        "read": lambda: outcome(host.run("Read", (text,))),
-        "read no rows": lambda: outcome(host.run("Read", (text.slice(0, 0),))),
-        "read everything": lambda: outcome(
-            host.run("Read", (host.run("Tables", (), {"kind": "everything"}).outputs[0].as_input(),))
-        ),
-        "read chunks": lambda: outcome(
-            host.run("Read", (host.run("Tables", (), {"kind": "chunks"}).outputs[0].as_input(),))
-        ),
-        "read json": lambda: outcome(
-            host.run("Read", (host.run("Tables", (), {"kind": "json"}).outputs[0].as_input(),))
-        ),
-        "schema as text": lambda: str(host.table(text).schema),
-        "words": lambda: outcome(host.run("Speak")),
-        "wrong words": lambda: outcome(host.run("Speak", (), {"wrong": True})),
-        "words heard": lambda: heard(host, 0, [1, 0]),
-        "louder words heard": lambda: heard(host, 1, []),
-        "other heard": lambda: heard(host, 2, []),
         "tool": lambda: tool(host, lambda *given: answered(given)),
         "tool with a message": lambda: tool(host, lambda *given: "just this"),
         "tool fails": lambda: tool(host, lambda *given: ("it broke", None)),
@@ -101,34 +107,29 @@ def scenarios(host):
         "no tools": lambda: tool(host, None),
         "hints are no text": lambda: tool(host, lambda *given: "x", {"bad_hints": True}),
         "dialog of settings": lambda: dialog(host, "Settings", [None], {}),
-        "dialog with columns": lambda: dialog(host, "Settings", [text], {"mode": "LOUD", "path": "/no/such"}),
+        "dialog with columns": lambda: dialog(host, "Settings", [text], {"mode": "LOUD"}),
         "dialog with credentials": lambda: [
             dialog(host, "Settings", [None], {}, credentials={"c1": ("u", "p"), "c2": ("u", "p")}),
             outcome(host.run("Settings", (None,)))["outputs"][0]["rows"],
         ],
-        "dialog of columns": lambda: dialog(host, "Read", [text], {}),
         "dialog of columns, unconnected": lambda: dialog(host, "Read", None, {}),
         "dialog of versions": lambda: dialog(host, "versions", None, {}),
         "dialog of context": lambda: dialog(host, "Context", [text, [text], host.credential_port("t")], {}),
         "description": lambda: described(host),
         "names": public_names,
-        "features": lambda: {"hidden_choices": bool(sys.modules["trial_settings"].HIDING)},
     }
-    for name, settings in BAD_SETTINGS.items():
-        found[f"settings, {name}"] = lambda s=settings: outcome(host.run("Settings", (text,), s))
     numbers = pa.table({"a": [1, 2, 3], "b": ["x", "y", "z"], "c": [0.5, 1.5, None]})
     for name, (case, _) in cases.CASES.items():
         found[f"api, {name}"] = lambda c=case: tools.outcome(c, host.table(numbers))
     for name in cases.RUNNING:
         found[f"api, {name}"] = lambda n=name: tools.script(host, n)
     for name, (saved, version) in SAVED.items():
-        document = {"model": saved}
-        found[f"saved {name}"] = lambda d=document, v=version: loaded(host, d, v)
+        found[f"saved {name}"] = lambda d={"model": saved}, v=version: loaded(host, d, v)
     return found
 
 
 def public_names():
-    """The names in knime.extension, with their arguments where nodes call them."""
+    """The names in knime.extension; of functions and parameters, the arguments, first those by position."""
     import knime.extension as knext
 
     found = {}
@@ -136,7 +137,10 @@ def public_names():
         value = getattr(knext, name)
         if inspect.ismodule(value) or getattr(value, "__module__", "").startswith("typing"):
             continue
-        found[name] = list(inspect.signature(value).parameters) if name in CALLED else None
+        is_called = inspect.isfunction(value) or name.endswith("Parameter") or name == "ParameterArray"
+        parameters = inspect.signature(value).parameters.values() if is_called else ()
+        by_name = [own.name for own in parameters if own.kind is own.KEYWORD_ONLY]
+        found[name] = [own.name for own in parameters if own.kind is own.POSITIONAL_OR_KEYWORD], by_name
     return found
 
 
@@ -155,22 +159,18 @@ def answered(given):
     return message, [pa.table({"r": ["x"]})], ["1#0"]
 
 
-def tool(host, handler, settings=None):
+def tool_table(host):
     import pyarrow as pa
     from knime.types.tool import ToolPort, WorkflowTool
 
     port = ToolPort("in", "an input", "Table", "spec")
-    value = WorkflowTool(
-        "Sum", "adds", {"a": {"type": "integer"}}, 0, [port], [port], host.add_file_store("key")
-    )
-    table = pa.table({"Tool": host.tool_column([value])})
-    return outcome(host.run("RunTool", (table,), settings, tool_handler=handler))
+    key = host.add_file_store("key")
+    value = WorkflowTool("Sum", "adds", {"a": {"type": "integer"}}, 0, [port], [port], key)
+    return pa.table({"Tool": host.tool_column([value])})
 
 
-def heard(host, first, further):
-    outputs = host.run("Speak").outputs
-    objects = [host.port_object(output) for output in outputs]
-    return outcome(host.run("Listen", (objects[first], [objects[i] for i in further])))
+def tool(host, handler, settings=None):
+    return outcome(host.run("RunTool", (tool_table(host),), settings, tool_handler=handler))
 
 
 def dialog(host, node_id, schemas, settings, **options):
@@ -195,11 +195,10 @@ def described(host):
     ports = ("name", "type_string", "group", "optional")
     nodes = []
     for node in found["nodes"]:
-        entry = {key: node[key] for key in (*keys, "short_description")}
+        entry = {key: node[key] for key in (*keys, "short_description", "tabs")}
         for side in ("input_port_specifier", "output_port_specifier"):
             entry[side] = [{key: port[key] for key in ports} for port in node[side]]
         entry["options"] = [option["name"] for option in node["options"]]
-        entry["tabs"] = [[tab["name"], [o["name"] for o in tab["options"]]] for tab in node["tabs"]]
         nodes.append(entry)
     problems = [[severity, where] for severity, where, _ in found["problems"]]
     return {"nodes": nodes, "categories": found["categories"], "problems": problems}

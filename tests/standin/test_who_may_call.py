@@ -47,8 +47,11 @@ init_combined_tools_workflow       -    -        refuses  yes
 execute_tool_in_combined_workflow  -    -        refuses  yes
 get_combined_tools_workflow        -    -        yes      refuses
 """
-#: Not here: the combined workflow, which needs ports of workflows.
-NOT_IN_STANDIN = {"get_combined_tools_workflow", "execute_tool_in_combined_workflow"}
+#: Not here: what no node of ours asks for, such as the combined workflow, which needs ports of workflows.
+NOT_IN_STANDIN = {
+    *("get_combined_tools_workflow", "execute_tool_in_combined_workflow", "get_knime_home_dir"),
+    *("get_input_port_map", "get_input_specs"),
+}
 
 
 def table(text):

@@ -52,7 +52,7 @@ class Host:
         number: str = "1",
         execute: bool = True,
     ) -> Any:
-        """Configures and executes a node; see `tests.support.knime_host.host.ExtensionHost.run_node`."""
+        """Configures and executes a node; see `tests.support.knime_host.node_run.Request`."""
         raise NotImplementedError
 
     def dialog(

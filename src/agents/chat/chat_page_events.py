@@ -126,7 +126,7 @@ def table_event(item: DataItem) -> PageEvent:
     if isinstance(item.data, pa.Table):
         total, data = item.data.num_rows, item.data.slice(0, _MOST_ROWS)
     else:  # a table of KNIME's, whose first column is the RowIDs
-        total, data = item.data.num_rows, item.data[:_MOST_ROWS].to_pyarrow()
+        total, data = item.data.num_rows, item.data.to_pyarrow().slice(0, _MOST_ROWS)
         data = data.drop_columns(data.schema.names[:1])
     columns = data.column_names[:_MOST_COLUMNS]
     rows = [[_cell_text(row[name]) for name in columns] for row in data.to_pylist()]

@@ -1,17 +1,6 @@
 """All cases by name: those of the API alone or of a table, and those of a running node."""
 
-from tests.standin.api import (
-    classes,
-    columns,
-    contexts,
-    dialogs,
-    groups,
-    kinds,
-    making,
-    parameters,
-    schemas,
-    tables,
-)
+from tests.standin.api import dialogs, parameters, running, schemas
 
 
 def _named(**groups):
@@ -21,18 +10,13 @@ def _named(**groups):
 #: Given the API and a table with the columns a (int), b (text) and c (number), and three rows.
 CASES = _named(
     parameter=parameters.PARAMETERS,
-    group=groups.GROUPS,
+    array=parameters.ARRAYS,
     dialog=dialogs.DIALOGS,
     schema=schemas.SCHEMAS,
-    column=schemas.COLUMNS,
-    document=schemas.WRITTEN,
-    type=kinds.TYPES,
-    kind=kinds.KINDS,
-    table=tables.TABLES,
-    **{"class": classes.CLASSES},
-    spec=classes.SPECS,
-    factory=kinds.FACTORIES,
-    own_context=contexts.OWN_CONTEXTS,
+    document=schemas.DOCUMENTS,
+    type=schemas.TYPES,
+    table=schemas.TABLES,
+    declared=schemas.DECLARED,
 )
 #: Given the API, and the context and the input of a node that executes.
-RUNNING = _named(making=making.TABLES, batch=tables.BATCHES, context=contexts.CONTEXTS, arrow=columns.ARROW)
+RUNNING = _named(table=running.TABLES, column=running.COLUMNS, context=running.CONTEXTS)

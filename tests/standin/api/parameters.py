@@ -1,8 +1,6 @@
-"""Parameters: what they take, what they refuse and what they hold."""
+"""Parameters and arrays of them: what they take, what they refuse and what they hold."""
 
-from enum import Enum
-
-from tests.standin.api.tools import dialog, holder, raises
+from tests.standin.api.tools import dialog, holder, loaded, raises, stored
 
 
 def settings(knext):
@@ -12,24 +10,15 @@ def settings(knext):
         A = ("A", "first")
         B = ("B", "second")
 
-    @knext.parameter_group("Pair")
-    class Pair:
-        rule = knext.StringParameter("Rule", "a name that groups have themselves", "none")
-        count = knext.IntParameter("Count", "how many", 1, min_value=0)
-
     class Settings:
         whole = knext.IntParameter("Whole", "", 1, min_value=0, max_value=9)
         number = knext.DoubleParameter("Number", "", 0.5, max_value=1.0)
         flag = knext.BoolParameter("Flag", "")
         text = knext.StringParameter("Text", "")
         lines = knext.MultilineStringParameter("Lines", "")
-        path = knext.LocalPathParameter("Path", "")
         letter = knext.EnumParameter("Letter", "", Letters.A.name, Letters)
-        letters = knext.EnumSetParameter("Letters", "", enum=Letters)
         column = knext.ColumnParameter("Column", "")
-        columns = knext.MultiColumnParameter("Columns", "")
-        pair = Pair()
-        pairs = knext.ParameterArray(Pair(), "Pairs", "")
+        pairs = items(knext)
 
     return Settings()
 
@@ -45,138 +34,127 @@ def given(name, value):
     return case
 
 
-def items(value):
-    """The counts in an array of groups."""
+def items(knext, **options):
+    @knext.parameter_group(label="Item")
+    class Item:
+        name = knext.StringParameter("Name", "its name", "n")
+        count = knext.IntParameter("Count", "how many", 1, max_value=9)
+
+    return knext.ParameterArray(Item(), "Items", "", **options)
+
+
+def counts(value, load=False):
+    """The counts in an array, after a value was set or loaded."""
 
     def case(knext, _):
-        owner = settings(knext)
-        owner.pairs = value
-        return [pair.count for pair in owner.pairs]
+        owner = holder(items=items(knext))
+        if load:
+            loaded(owner, {"items": value})
+        else:
+            owner.items = value
+        return [item.count for item in owner.items]
 
     return case
 
 
-def set_in_group(knext, _):
-    owner = settings(knext)
-    owner.pair.rule, owner.pair.count = "some", 3
-    return [owner.pair.rule, owner.pair.count, settings(knext).pair.count]
+def changed_item(knext, _):
+    """An item is made anew at each reading."""
+    node = holder(items=items(knext))
+    node.items = [{"name": "x", "count": 2}]
+    node.items[0].count = 5
+    return node.items[0].count
 
 
-def composed(knext):
-    """A node that makes a group in its __init__, as the group makes its parameters and another group."""
+def nested(knext, _):
+    """An array of groups that hold an array."""
+    item = knext.parameter_group(label="Item")(type("Item", (), {"deep": items(knext)}))
+    loaded(holder(items=knext.ParameterArray(item(), "Items", "")), {"items": []})
 
-    @knext.parameter_group("Inner")
-    class Inner:
-        depth = knext.IntParameter("Depth", "", 2)
 
-    @knext.parameter_group("Outer")
-    class Outer:
-        def __init__(self, count):
-            self.count = knext.IntParameter("Count", "", count, max_value=9)
-            self.inner = Inner()
-
+def two_nodes(knext, _):
     class Node:
-        declared = Outer(1)
+        count = knext.IntParameter("Count", "", 1)
 
-        def __init__(self):
-            self.made = Outer(3)
-
-    return Node()
-
-
-def composed_settings(knext, _):
-    from knime.extension import parameter as kp
-
-    node = composed(knext)
-    node.declared.count, node.made.count, node.made.inner.depth = 5, 6, 7
-    document = kp.extract_parameters(node)
-    other = composed(knext)
-    kp.inject_parameters(other, document)
-    return [document["model"], other.declared.count, other.made.inner.depth, composed(knext).made.count]
+    one, other = Node(), Node()
+    one.count = 5
+    return [stored(one), stored(other)]
 
 
-def composed_schema(knext, _):
-    from knime.extension import parameter as kp
-
-    schema = kp.extract_schema(composed(knext))["properties"]["model"]["properties"]
-    return [list(schema), list(schema["made"]["properties"])]
-
-
-def too_large_in_composed(knext, _):
-    composed(knext).made.count = 10
-
-
-def group_of_a_group(knext, _):
-    @knext.parameter_group("Base")
+def derived(knext, _):
     class Base:
-        first = knext.IntParameter("First", "")
+        first = knext.IntParameter("First", "", 1)
+        second = knext.IntParameter("Second", "", 2)
 
-    @knext.parameter_group("More")
-    class More(Base):
-        second = knext.IntParameter("Second", "")
+    class Node(Base):
+        second = knext.StringParameter("Second", "", "two")
+        third = knext.BoolParameter("Third", "")
 
-    return More().second
-
-
-def late(make):
-    """A setting that gets onto its class when the class is there already, and so never learns its name."""
-
-    def case(knext, _):
-        owner = type("Owner", (), {})
-        owner.late = make(knext)
-        return owner().late
-
-    return case
+    return stored(Node())
 
 
-class Plain(Enum):
-    A = ("A", "first")
-
-
-def own_kind(knext):
-    """An object with a parameter that overrides what KNIME calls of parameters, as knime-python-llm does."""
+def own_kind(knext, _):
+    """A parameter that overrides what KNIME calls of parameters, as some of our nodes have."""
 
     class Own(knext.StringParameter):
-        def _set_value(self, obj, value, name, exclude_validations):
-            return super()._set_value(obj, value.upper(), name)
+        def _get_options(self, dialog_creation_context):
+            return {"format": "own"}
 
-        def _get_value(self, obj, name, for_dialog=None):
-            return super()._get_value(obj, name) + "!"
+        def _extract_schema(self, *context, **named):
+            return {**super()._extract_schema(*context, **named), "own": True}
 
-        def _extract_schema(self, extension_version=None, dialog_creation_context=None):
-            schema = super()._extract_schema(dialog_creation_context=dialog_creation_context)
-            return {**schema, "version": str(extension_version)}
+    def section(context):
+        return {"type": "Section", "elements": [type(text)._extract_ui_schema(text, context)]}
 
-        def _extract_description(self, name, parent_scope):
-            return {**super()._extract_description(name, parent_scope), "name": f"own {name}"}
+    text = Own("Text", "some text", is_advanced=True)
+    text._extract_ui_schema = section
+    shown = dialog(holder(text=text))
+    return [shown["schema"]["text"], shown["layout"], text._name, text._is_advanced]
 
-    return holder(text=Own("Text", "some text"))
 
+def versions(document, version):
+    """The settings that an old document becomes."""
 
-def own_kind_used(knext, _):
-    from knime.extension import parameter as kp
+    def case(knext, _):
+        class Node:
+            first = knext.StringParameter("First", "", "one")
+            second = knext.StringParameter("Second", "", lambda v: f"for {v}", since_version="1.1.0")
 
-    node = own_kind(knext)
-    kp.inject_parameters(node, {"model": {"text": "loud"}})
-    shown = dialog(knext, node)
-    return [node.text, shown["data"], shown["schema"]["text"], *kp.extract_parameter_descriptions(node)]
+        node = loaded(Node(), document, version)
+        return [node.first, node.second]
+
+    return case
 
 
 PARAMETERS = {
-    "own kind, set": (lambda k, _: setattr(own_kind(k), "text", "x"), raises(TypeError)),
     "own kind": (
-        own_kind_used,
+        own_kind,
         [
-            "LOUD!",
-            {"text": "LOUD!"},
-            {"title": "Text", "description": "some text", "type": "string", "version": "1.0.0"},
-            [{"name": "own text", "description": "some text"}],
-            False,
+            {"title": "Text", "description": "some text", "type": "string", "own": True},
+            [
+                {
+                    "scope": "#/properties/model/properties/text",
+                    "type": "Section",
+                    "elements": [
+                        {"type": "Control", "label": "Text", "options": {"format": "own", "isAdvanced": True}}
+                    ],
+                }
+            ],
+            "text",
+            True,
         ],
     ),
     "defaults": (
-        lambda k, _: [settings(k).whole, settings(k).letter, settings(k).letters, settings(k).column],
-        [1, "A", ["A", "B"], None],
+        lambda k, _: stored(settings(k)),
+        {
+            "whole": 1,
+            "number": 0.5,
+            "flag": False,
+            "text": "",
+            "lines": "",
+            "letter": "A",
+            "column": "",
+            "pairs": [],
+        },
     ),
     "whole is text": (given("whole", "1"), raises(TypeError)),
     "whole is none": (given("whole", None), raises(TypeError)),
@@ -191,58 +169,39 @@ PARAMETERS = {
     "flag is one": (given("flag", 1), raises(TypeError)),
     "text is none": (given("text", None), raises(TypeError)),
     "lines are none": (given("lines", None), raises(TypeError)),
-    "path is nothing": (given("path", None), None),
-    "path is a number": (given("path", 5), raises(TypeError)),
-    "path of nothing": (given("path", "/no/such/path"), raises(ValueError)),
     "letter is unknown": (given("letter", "Z"), raises(ValueError)),
-    "letters are text": (given("letters", "A"), raises(TypeError)),
-    "letters are a tuple": (given("letters", ("A",)), raises(TypeError)),
-    "letters are unknown": (given("letters", ["A", "Z"]), raises(ValueError)),
-    "letters of two kinds": (given("letters", ["Z", 1]), raises(ValueError)),
-    "no letters": (given("letters", []), []),
-    "late parameter": (late(lambda k: k.IntParameter("I", "")), raises(AttributeError)),
-    "late group": (late(lambda k: k.parameter_group("G")(type("G", (), {}))()), raises(AssertionError)),
-    "as text": (
-        lambda k, _: [str(type(settings(k)).text), str(k.BoolParameter("Flag")), str(settings(k).pair)],
-        [
-            "\n\t - name: text\n\t - label: Text\n\t",
-            "\n\t - name: Flag\n\t - label: Flag\n\t",
-            "\tGroup name: pair\n\tGroup label: Pair",
-        ],
-    ),
-    "column of another type": (given("column", 5), 5),
-    "columns are none": (given("columns", None), None),
-    "group is replaced": (given("pair", {}), raises(RuntimeError)),
-    "group of the class": (lambda k, _: type(settings(k)).pair, raises(AttributeError)),
-    "parameter of the class": (lambda k, _: type(type(settings(k)).whole).__name__, "IntParameter"),
-    "group with a parameter called rule": (set_in_group, ["some", 3, 1]),
-    "made in an __init__": (
-        composed_settings,
-        [
-            {
-                "declared": {"count": 5, "inner": {"depth": 2}},
-                "made": {"count": 6, "inner": {"depth": 7}},
-            },
-            5,
-            7,
-            3,
-        ],
-    ),
-    "schema of what is made in an __init__": (composed_schema, [["declared", "made"], ["count", "inner"]]),
-    "too large in what is made in an __init__": (too_large_in_composed, raises(ValueError)),
-    "group that is a group already": (group_of_a_group, raises(TypeError)),
-    "array of values": (items([{"count": 2}, {}]), [2, 1]),
-    "array of unknown values": (items([{"other": 2}]), [1]),
-    "array of bad values": (items([{"count": -1}]), raises(ValueError)),
-    "array of nothing": (items(None), []),
-    "enum of plain members": (
-        lambda k, _: k.EnumParameter("E", "", "A", Plain),
+    "letter without a default": (
+        lambda k, _: k.EnumParameter("E", "", enum=k.EnumParameterOptions("L", {"A": ("A", "a")})),
         raises(AttributeError),
     ),
+    "column of another type": (given("column", 5), 5),
+    "parameter of the class": (lambda k, _: type(type(settings(k)).whole).__name__, "IntParameter"),
     "condition of nothing": (lambda k, _: k.And(), raises(ValueError)),
-    "abstract condition": (lambda k, _: k.Condition(), raises(TypeError)),
-    "version of two": (lambda k, _: k.Version.parse_version("1.0"), raises(ValueError)),
-    "negative version": (lambda k, _: k.Version.parse_version("1.-1.0"), raises(ValueError)),
+    "two nodes": (two_nodes, [{"count": 5}, {"count": 1}]),
+    "of a base class": (derived, {"second": "two", "third": False, "first": 1}),
     "since a short version": (lambda k, _: k.IntParameter("I", "", since_version="1.0"), raises(ValueError)),
+    "negative version": (lambda k, _: k.Version.parse_version("1.-1.0"), raises(ValueError)),
     "versions": (lambda k, _: str(max(k.Version(1, 9, 3), k.Version.parse_version("1.10.0"))), "1.10.0"),
+    "loaded from 1.0.0": (versions({"first": "x"}, "1.0.0"), ["x", "for 1.0.0"]),
+    "loaded from 1.1.0": (versions({"first": "x", "second": "y"}, "1.1.0"), ["x", "y"]),
+    "loaded with news": (versions({"first": "x", "second": "y"}, "1.0.0"), ["x", "y"]),
+    "loaded incomplete": (versions({"first": "x"}, "1.1.0"), raises(ValueError)),
+    "loaded without version": (versions({"first": "x"}, None), ["x", "for 0.0.0"]),
+    "loaded with strangers": (versions({"first": "x", "other": 1}, "1.0.0"), ["x", "for 1.0.0"]),
+    "loaded with a number": (versions({"first": 1}, "1.0.0"), raises(TypeError)),
+}
+ARRAYS = {
+    "of values": (counts([{"count": 2}, {}]), [2, 1]),
+    "of unknown values": (counts([{"other": 2}]), [1]),
+    "of bad values": (counts([{"count": 99}]), raises(ValueError)),
+    "of nothing": (counts(None), []),
+    "loaded": (counts([{"name": "x", "count": 2}, {"count": 3}], load=True), [2, 3]),
+    "loaded with too much": (counts([{"count": 99}], load=True), raises(ValueError)),
+    "of texts": (counts(["x"]), raises(AttributeError)),
+    "of what else is there": (
+        lambda k, _: stored(loaded(holder(items=items(k)), {"items": [{"name": "x", "other": 1}]})),
+        {"items": [{"name": "x"}]},
+    ),
+    "item changed": (changed_item, 2),
+    "array in an array": (nested, raises(ValueError)),
 }

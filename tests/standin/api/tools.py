@@ -5,11 +5,7 @@ Both hosts run them: the stand-in against what is written here, KNIME's own sour
 
 import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
-
-#: What cases give that is too long to stand beside them.
-DOCUMENTS = json.loads((Path(__file__).parent / "documents.json").read_text(encoding="utf-8"))
 
 
 def raises(error):
@@ -26,9 +22,9 @@ def outcome(case, given):
         return raises(type(error))
 
 
-def abc(knext):
-    kinds = [knext.int64(), knext.string(), knext.double()]
-    return knext.Schema.from_types(kinds, ["a", "b", "c"])
+def abc(knext, metadata=None):
+    kinds = {"a": knext.int64(), "b": knext.string(), "c": knext.double()}
+    return knext.Schema.from_columns([knext.Column(kind, name, metadata) for name, kind in kinds.items()])
 
 
 def names(columnar):
@@ -54,32 +50,36 @@ class Dialog:
     def get_input_specs(self):
         return self._specs
 
-    def get_flow_variables(self):
-        return {"v": 1}
-
     def get_credential_names(self):
         return ["me", "you"]
 
 
-def dialog(knext, owner, specs=(None,), version="1.0.0"):
+def dialog(owner, specs=(None,), version="1.0.0"):
     """The documents of an object's dialog: values, their schema, and the elements of the layout."""
     from knime.extension import parameter as kp
 
     context = Dialog(list(specs))
     schema = kp.extract_schema(owner, version, context)
     return {
-        "data": kp.extract_parameters(owner, for_dialog=True)["model"],
+        "data": kp.extract_parameters(owner)["model"],
         "schema": schema["properties"]["model"]["properties"],
         "layout": kp.extract_ui_schema(owner, context)["elements"],
     }
 
 
-def stored(owner, **values):
-    """What is stored of an object's settings, after some were set."""
+def loaded(owner, values, version=None):
+    """An object into whose settings a saved document was loaded."""
     from knime.extension import parameter as kp
 
-    for name, value in values.items():
-        setattr(owner, name, value)
+    kp.validate_parameters(owner, {"model": values}, version)
+    kp.inject_parameters(owner, {"model": values}, version)
+    return owner
+
+
+def stored(owner):
+    """What is stored of an object's settings."""
+    from knime.extension import parameter as kp
+
     return kp.extract_parameters(owner)["model"]
 
 
@@ -104,8 +104,3 @@ def script(host, name):
     )
     assert result.ok, result.failure
     return json.loads(result.outputs[0].to_pylist()[0]["value"])
-
-
-def key(knext, name="INT"):
-    """How the keys of a dictionary are stored."""
-    return knext.DictEncodingKeyType[name]

@@ -55,11 +55,6 @@ _PRIMITIVES = {
     "Boolean": ("boolean", "Boolean"),
 }
 
-#: The names of the primitive types in KNIME, by how they are stored.
-PRIMITIVE_NAMES = dict(_PRIMITIVES.values())
-#: The value factories of the primitive types, and of lists of these.
-PLAIN = frozenset(f"{_VALUE}{name}{many}ValueFactory" for name in _PRIMITIVES for many in ("", "List"))
-
 JAVA_TYPES: dict[str, JavaType] = {
     _VALUE + "DefaultRowKeyValueFactory": JavaType("string", "RowID", _DATA + "StringValue"),
     _VALUE + "VoidValueFactory": JavaType(None, "?", _DATA + "DataValue"),
@@ -144,26 +139,17 @@ TOOL_VALUE = "org.knime.core.node.agentic.tool.ToolValue"
 
 def register_all() -> None:
     """Registers the Python value factories of KNIME's own types."""
+    from knime.api import types as kt
+    from knime.api.schema import value_factory_json
+
     for java_class, known in JAVA_TYPES.items():
         if known.python is not None:
-            register(java_class, known.storage, *known.python, type_name=known.shown)
-
-
-def register(
-    java_class: str, storage: Any, module: str, factory: str, value_type: str, *, type_name: str
-) -> None:
-    """Registers a Python value factory for a Java one, as KNIME does for those of extensions.
-
-    ``storage`` is the DataSpec as JSON, ``value_type`` the class of the values with its module.
-    """
-    from knime.api import types as kt
-    from knime.api._ktypes import value_factory_json  # pyright: ignore[reportPrivateUsage]
-
-    traits = _traits(storage)
-    traits["traits"] = {"logical_type": value_factory_json(java_class)}
-    kt.register_python_value_factory(
-        module, factory, type_name, json.dumps(storage), json.dumps(traits), value_type
-    )
+            module, factory, value_type = known.python
+            traits = _traits(known.storage)
+            traits["traits"] = {"logical_type": value_factory_json(java_class)}
+            kt.register_python_value_factory(
+                module, factory, known.shown, json.dumps(known.storage), json.dumps(traits), value_type
+            )
 
 
 def _traits(storage: Any) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import threading
 import traceback
 import uuid
 import weakref
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 from xml.etree import ElementTree
@@ -21,12 +21,11 @@ from knime.api import table as knime_table
 from knime.extension import nodes as kn
 from knime.extension import parameter as kp
 from knime.extension.ports import PortGroup, PortTypeRegistry
-from knime.extension.version import Version
 
 from .column_types import register_all
 from .node_results import HostError, NodeResult
-from .node_run import NodeRun, Request, ToolHandler, ViewService, open_dialog
-from .port_values import source_table, stored_object, through_json
+from .node_run import NodeRun, Request, ViewService, open_dialog
+from .port_values import source_table, through_json
 
 
 class FileStores:
@@ -52,11 +51,11 @@ class FileStores:
         return str(self._paths[key])
 
 
-class FileStoresOfView:
+class FileStoresOfView(FileStores):
     """The files of cells for a view, in which KNIME creates none."""
 
     def __init__(self, stores: FileStores) -> None:
-        self.file_store_key_to_absolute_path = stores.file_store_key_to_absolute_path
+        self._paths = stores._paths
 
     def create_file_store(self) -> tuple[str, str]:
         raise RuntimeError("KNIME creates no file stores in a view: hand the value on to execute()")
@@ -80,119 +79,41 @@ class ExtensionHost:
         self._entered: list[knime_table.Backend] = []
         self._lock = threading.Lock()
 
-    def run_node(
-        self,
-        node_id: str,
-        inputs: Sequence[Any] | None = None,
-        parameters: Mapping[str, Any] | None = None,
-        *,
-        credentials: Mapping[str, tuple[str, str]] | None = None,
-        flow_variables: Mapping[str, Any] | None = None,
-        cancel: bool | int | Callable[[], bool] = False,
-        tool_handler: ToolHandler | None = None,
-        output_groups: Mapping[str, int] | None = None,
-        workflow_dir: str | Path | None = None,
-        on_progress: Callable[[float, str | None], None] | None = None,
-        view_data: Mapping[str, Any] | None = None,
-        number: str = "1",
-        execute: bool = True,
-    ) -> NodeResult:
+    def run_node(self, node_id: str, *inputs_and_parameters: Any, **options: Any) -> NodeResult:
         """Configures and executes a node, each on a fresh object and on a worker thread, as KNIME does.
 
         Args:
             node_id: the id in ``nodes``.
-            inputs: one entry per declared port: a table (knext.Table, pyarrow.Table), a port object, a
-                `CredentialPort` or bytes; None for an unconnected optional port; a list for a group. Without
-                `inputs` nothing is connected.
-            parameters: settings that differ from the defaults, nested like the groups.
-            credentials: name -> (user name, password).
-            flow_variables: the flow variables that arrive at the node.
-            cancel: whether the node is canceled: from the start (True), from the n-th `is_canceled` on (a
-                number from 1), or by a function.
-            tool_handler: runs workflow tools: (tool, parameters, input tables as Arrow, hints) -> message,
-                (message, tables) or (message, tables, view node ids); tables None: the tool failed.
-            output_groups: the number of ports of output groups by name; 1 by default.
-            workflow_dir: the folder of the workflow; a temporary folder by default.
-            on_progress: called in the node's thread, with the progress that the node reports.
-            view_data: what the service of the node's view has handed on, see `data_service`.
-            number: the node's number in its workflow, such as 4:2 in a metanode.
-            execute: False stops after configure().
+            inputs_and_parameters: those of a `Request`, and ``options`` its others.
+            options: see there.
 
         Raises:
             HostError: there is no such node, or the inputs do not fit its ports.
         """
-        request = Request(
-            node_id=node_id,
-            inputs=inputs,
-            parameters=parameters or {},
-            credentials=credentials or {},
-            flow_variables=flow_variables or {},
-            cancel=cancel,
-            tool_handler=tool_handler,
-            output_groups=output_groups or {},
-            workflow_dir=Path(workflow_dir) if workflow_dir is not None else self.folder / "workflow",
-            on_progress=on_progress,
-            view_data=view_data,
-            number=number,
-            execute=execute,
-        )
-        return NodeRun(self, request).result()
+        return NodeRun(self, self._request(node_id, *inputs_and_parameters, **options)).result()
 
-    def data_service(
+    def data_service(self, node_id: str, *inputs_and_parameters: Any, **options: Any) -> ViewService:
+        """Makes the data service of a node's view. For the arguments see `run_node`."""
+        return ViewService(self, self._request(node_id, *inputs_and_parameters, **options))
+
+    def get_dialog(self, node_id: str, *specs_and_parameters: Any, **options: Any) -> dict[str, Any]:
+        """The documents of a node's dialog: ``data``, ``schema`` and ``ui_schema``; see `run_node`.
+
+        Inputs may be schemas and specs, too. Descriptions are the original Markdown, which KNIME converts to
+        HTML. Raises HostError: the dialog would not open.
+        """
+        return open_dialog(self, self._request(node_id, *specs_and_parameters, **options))
+
+    def _request(
         self,
         node_id: str,
         inputs: Sequence[Any] | None = None,
         parameters: Mapping[str, Any] | None = None,
-        *,
-        credentials: Mapping[str, tuple[str, str]] | None = None,
-        tool_handler: ToolHandler | None = None,
-        view_data: Mapping[str, Any] | None = None,
-    ) -> ViewService:
-        """Makes the data service of a node's view. For the arguments see `run_node`."""
-        request = Request(
-            node_id=node_id,
-            inputs=inputs,
-            parameters=parameters or {},
-            credentials=credentials or {},
-            workflow_dir=self.folder / "workflow",
-            tool_handler=tool_handler,
-            view_data=view_data,
-        )
-        return ViewService(self, request)
-
-    def get_dialog(
-        self,
-        node_id: str,
-        input_schemas: Sequence[Any] | None = None,
-        parameters: Mapping[str, Any] | None = None,
-        *,
-        credentials: Mapping[str, tuple[str, str]] | None = None,
-        flow_variables: Mapping[str, Any] | None = None,
-    ) -> dict[str, Any]:
-        """The documents of a node's dialog: ``data``, ``schema`` and ``ui_schema``.
-
-        Descriptions are the original Markdown, which KNIME converts to HTML.
-
-        Args:
-            node_id: the id in ``nodes``.
-            input_schemas: per declared port a schema, table, spec, `CredentialPort` or None; a list for a
-                group.
-            parameters: settings that differ from the defaults.
-            credentials: name -> (user name, password).
-            flow_variables: the flow variables that arrive at the node.
-
-        Raises:
-            HostError: the dialog would not open.
-        """
-        request = Request(
-            node_id=node_id,
-            inputs=input_schemas,
-            parameters=parameters or {},
-            credentials=credentials or {},
-            flow_variables=flow_variables or {},
-            workflow_dir=self.folder / "workflow",
-        )
-        return open_dialog(self, request)
+        **options: Any,
+    ) -> Request:
+        folder = Path(options.pop("workflow_dir", None) or self.folder / "workflow")
+        given = {name: value for name, value in options.items() if value is not None}
+        return Request(node_id, inputs, parameters or {}, workflow_dir=folder, **given)
 
     def load_parameters(
         self, node_id: str, saved: Mapping[str, Any], saved_version: str | None = None
@@ -216,14 +137,6 @@ class ExtensionHost:
             "categories": [category.to_dict() for category in self.categories],
             "problems": problems(self),
         }
-
-    def port_object(self, output: tuple[dict[str, Any], Any]) -> Any:
-        """The object in an output of a custom port type (`NodeResult.outputs`), for another node's input."""
-        spec, data = output
-        kind = self.port_types.of_id(spec["id"])
-        if kind is None:
-            raise HostError(f"the extension {self.id} has no port type {spec['id']}")
-        return stored_object(kind, spec["data"], data)
 
     def table(self, data: Any, row_ids: str = "auto") -> Any:
         """A table from Arrow data, as a node's execute() gets tables."""
@@ -288,8 +201,7 @@ def load(knime_yml: Path) -> ExtensionHost:
     path = (knime_yml / "knime.yml" if knime_yml.is_dir() else knime_yml).resolve()
     if path not in _hosts:
         register_all()
-        with _current_extension_kept():
-            _hosts[path] = _load(path)
+        _hosts[path] = _load(path)
         _hosts[path].make_current()
     return _hosts[path]
 
@@ -330,19 +242,8 @@ def _read(path: Path) -> dict[str, Any]:
     if version is not None:
         if not isinstance(version, str):
             raise HostError(f"{path}: version {version!r} must be a string; put it in quotes")
-        Version.parse_version(version)
+        kp.Version.parse_version(version)
     return document
-
-
-@contextlib.contextmanager
-def _current_extension_kept() -> Generator[None]:
-    """Restores the process-wide version and port types, so that a dropped extension leaves none behind."""
-    version, port_types = kp._extension_version, kn.port_types
-    try:
-        yield
-    finally:
-        kp.set_extension_version(None if version is None else str(version))
-        kn.port_types = port_types
 
 
 def _import(host: ExtensionHost, module: Path) -> None:
@@ -391,13 +292,12 @@ def _descriptions(docstring: str | None) -> tuple[str, str]:
 def _described(host: ExtensionHost, node: kn.Node) -> dict[str, Any]:
     made = host.new_node(node.id)
     short, full = _descriptions(made.__doc__)
-    settings, are_tabs = kp.extract_parameter_descriptions(made)
     return {
         **node.to_dict(),
         "short_description": short,
         "full_description": full,
-        "options": [] if are_tabs else settings,
-        "tabs": settings if are_tabs else [],
+        "options": kp.extract_parameter_descriptions(made),
+        "tabs": [],
     }
 
 

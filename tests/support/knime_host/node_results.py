@@ -1,4 +1,4 @@
-"""The result of a run with its output tables, and credential ports, which are inputs and outputs."""
+"""The result of a run with its output tables, and credential ports, which are inputs."""
 
 import uuid
 from collections.abc import Sequence
@@ -62,7 +62,7 @@ class OutputTable:
         """The Java value factory of each column, including the RowIDs."""
         return {field.name: factory_of(field.type) for field in self.arrow.schema}
 
-    def column(self, name: str) -> list[Any]:
+    def column(self, name: str) -> Sequence[Any]:
         """The Python values of one column."""
         with self._host.tables_usable():
             return self.arrow.column(self.column_names.index(name) + 1).to_pylist()
@@ -84,15 +84,13 @@ class OutputTable:
         return self._host.table(self.arrow, "keep")
 
 
-@dataclass(frozen=True)
+@dataclass
 class NodeResult:
-    """The result of configuring and executing a node.
+    """The result of configuring and executing a node, which a run fills in.
 
     Attributes:
-        ok: whether nothing failed.
         failure: ``message``, ``details`` (traceback) and ``invalid_settings``, if something failed.
-        outputs: per output port an `OutputTable`, bytes, or (spec, bytes) of a custom port; (spec, data) of a
-            connection, (spec, path) of an object that writes a file or folder.
+        outputs: per output port an `OutputTable`, or (spec, bytes) of a custom port.
         specs: the specs from configure(), as KNIME's JSON documents; None for a spec that is not known yet.
         warnings: all calls of set_warning; KNIME shows the last one.
         flow_variables: all flow variables after the run; None if configure() failed.
@@ -103,14 +101,18 @@ class NodeResult:
         problems: reasons why KNIME would refuse the outputs.
     """
 
-    ok: bool
-    failure: dict[str, Any] | None
-    outputs: list[Any]
-    specs: list[Any]
-    warnings: list[str]
-    flow_variables: dict[str, Any] | None
-    progress: list[tuple[float, str | None]]
-    logs: list[tuple[str, str]]
-    view_html: str | None
-    parameters: dict[str, Any]
-    problems: list[str]
+    failure: dict[str, Any] | None = None
+    outputs: list[Any] = field(default_factory=list[Any])
+    specs: list[Any] = field(default_factory=list[Any])
+    warnings: list[str] = field(default_factory=list[str])
+    flow_variables: dict[str, Any] | None = None
+    progress: list[tuple[float, str | None]] = field(default_factory=list[tuple[float, str | None]])
+    logs: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    view_html: str | None = None
+    parameters: dict[str, Any] = field(default_factory=dict[str, Any])
+    problems: list[str] = field(default_factory=list[str])
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing failed."""
+        return self.failure is None

@@ -24,14 +24,14 @@ from knime.extension.contexts import (
     ExecutionContext,
     FlowVariables,
     ViewContext,
-    port_counts,
 )
-from knime.extension.ports import Port, PortGroup
+from knime.extension.ports import PortGroup
 
 from .column_types import TOOL_VALUE, java_type
 from .node_results import HostError, NodeResult, OutputTable
 from .port_values import (
     arranged,
+    as_list,
     checked_spec,
     input_object,
     input_spec,
@@ -53,20 +53,37 @@ if TYPE_CHECKING:
 ToolHandler = Callable[[Any, dict[str, Any], list[Any], dict[str, str]], Any]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Request:
-    """The arguments of a run or dialog; see `ExtensionHost.run_node`."""
+    """What is asked of a node in a run, a view or a dialog.
+
+    Attributes:
+        inputs: one entry per declared port: a table (knext.Table, pyarrow.Table), a port object or a
+            `CredentialPort`; None for an unconnected optional port; a list for a group. Without `inputs`
+            nothing is connected.
+        parameters: settings that differ from the defaults.
+        workflow_dir: the folder of the workflow; a temporary folder by default.
+        credentials: name -> (user name, password).
+        flow_variables: the flow variables that arrive at the node.
+        output_groups: the number of ports of output groups by name; 1 by default.
+        cancel: whether the node is canceled: from the start (True), from the n-th `is_canceled` on (a number
+            from 1), or by a function.
+        tool_handler: runs workflow tools: (tool, parameters, input tables as Arrow, hints) -> message,
+            (message, tables) or (message, tables, view node ids); tables None: the tool failed.
+        view_data: what the service of the node's view has handed on.
+        number: the node's number in its workflow, such as 4:2 in a metanode.
+        execute: False stops after configure().
+    """
 
     node_id: str
     inputs: Sequence[Any] | None
     parameters: Mapping[str, Any]
-    credentials: Mapping[str, tuple[str, str]]
     workflow_dir: Path
+    credentials: Mapping[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
     flow_variables: Mapping[str, Any] = field(default_factory=dict[str, Any])
     output_groups: Mapping[str, int] = field(default_factory=dict[str, int])
     cancel: bool | int | Callable[[], bool] = False
     tool_handler: ToolHandler | None = None
-    on_progress: Callable[[float, str | None], None] | None = None
     view_data: Mapping[str, Any] | None = None
     number: str = "1"
     execute: bool = True
@@ -76,10 +93,11 @@ class Request:
 # `tests/standin/test_who_may_call.py`.
 
 
-class _Services:
-    def __init__(self, host: "ExtensionHost", request: Request) -> None:
+class DialogServices:
+    def __init__(self, host: "ExtensionHost", request: Request, result: NodeResult) -> None:
         self._host = host
         self._request = request
+        self._result = result
 
     def get_credential_names(self) -> list[str]:
         return list(self._request.credentials)
@@ -90,41 +108,28 @@ class _Services:
             raise KeyError(f"the workflow has no credentials named {name!r}")
         return (*self._request.credentials[name], name)
 
-    def get_input_port_map(self) -> dict[str, range]:
-        ports = self._host.declared(self._request.node_id).input_ports
-        given = self._request.inputs or [None] * len(ports)
-        sizes = [
-            len(value or []) if isinstance(p, PortGroup) else 1 for p, value in zip(ports, given, strict=True)
-        ]
-        return _positions(ports, sizes)
-
     def get_output_port_map(self) -> dict[str, range]:
+        """The positions of the ports of each group."""
         ports = self._host.declared(self._request.node_id).output_ports
         groups = self._request.output_groups
-        return _positions(ports, [groups.get(p.name, 1) if isinstance(p, PortGroup) else 1 for p in ports])
+        sizes = [groups.get(port.name, 1) if isinstance(port, PortGroup) else 1 for port in ports]
+        return {
+            port.name: range(end - size, end)
+            for port, size, end in zip(ports, sizes, accumulate(sizes), strict=True)
+            if isinstance(port, PortGroup)
+        }
 
 
-class DialogServices(_Services):
-    def get_input_specs(self) -> Sequence[Any] | None:
-        return self._request.inputs
-
-
-class ConfigureServices(_Services):
-    """Attributes: the ``warnings`` of the node."""
-
-    def __init__(self, host: "ExtensionHost", request: Request) -> None:
-        super().__init__(host, request)
-        self.warnings: list[str] = []
-
+class ConfigureServices(DialogServices):
     def get_node_id(self) -> str:
         """The node's name and the numbers of the workflow and of the node in it."""
         return f"{self._host.declared(self._request.node_id).name} 0:{self._request.number}"
 
     def set_warning(self, message: str) -> None:
-        self.warnings.append(message)
+        self._result.warnings.append(message)
 
 
-class _ToolServices(_Services):
+class _ToolServices(DialogServices):
     def execute_tool(
         self, tool: Any, parameters: dict[str, Any], inputs: list[Any], hints: dict[str, str]
     ) -> tuple[str, list[Any], list[str]]:
@@ -139,11 +144,11 @@ class _ToolServices(_Services):
         if handler is None:
             raise RuntimeError(f"run_node was given no tool_handler for the workflow tool {cell.name!r}")
         answer = handler(cell, arguments, tables, dict(hints))
-        message, outputs, view_ids = _tool_answer(answer)
+        message, outputs, *view_ids = (answer, []) if isinstance(answer, str) else answer
         # Java's sign that the tool failed.
         if outputs is None:
             raise RuntimeError(message)
-        return message, [source_table(table, "auto") for table in outputs], view_ids
+        return message, [source_table(table, "auto") for table in outputs], *(view_ids or ([],))
 
     def get_view_data(self) -> dict[str, Any] | None:
         view_data = self._request.view_data
@@ -151,19 +156,15 @@ class _ToolServices(_Services):
 
 
 class ExecuteServices(ConfigureServices, _ToolServices):
-    """Attributes: what the node told of its ``progress``; whether the person has ``interrupted`` the run."""
+    """Attributes: whether the person has ``interrupted`` the run."""
 
-    def __init__(self, host: "ExtensionHost", request: Request) -> None:
-        super().__init__(host, request)
+    def __init__(self, host: "ExtensionHost", request: Request, result: NodeResult) -> None:
+        super().__init__(host, request, result)
         self._asked = 0
         self.interrupted = False
-        self.progress: list[tuple[float, str | None]] = []
 
     def set_progress(self, progress: float, message: str | None = None) -> None:
-        """Stores the node's progress and calls `on_progress`."""
-        self.progress.append((progress, message))
-        if self._request.on_progress is not None:
-            self._request.on_progress(progress, message)
+        self._result.progress.append((progress, message))
 
     def is_canceled(self) -> bool:
         """Returns whether the node has to stop. Each call counts for a `cancel` that is a number."""
@@ -181,17 +182,10 @@ class ExecuteServices(ConfigureServices, _ToolServices):
     def get_workflow_temp_dir(self) -> str:
         return _made_folder(self._host.folder / "temp")
 
-    def get_knime_home_dir(self) -> str:
-        """A folder in place of KNIME's own."""
-        return _made_folder(self._host.folder / "home")
-
 
 class ViewServices(_ToolServices):
     def init_combined_tools_workflow(
-        self,
-        inputs: list[Any],
-        execution_mode: str,
-        remove_failed_tools: bool,
+        self, inputs: list[Any], execution_mode: str, remove_failed_tools: bool
     ) -> tuple[str, str, list[str]]:
         """Ids of a workflow that nothing runs in, and of its inputs."""
         if inputs or execution_mode not in ("DEFAULT", "DETACHED", "DEBUG"):
@@ -202,16 +196,6 @@ class ViewServices(_ToolServices):
 def _made_folder(folder: Path) -> str:
     folder.mkdir(parents=True, exist_ok=True)
     return str(folder.absolute())
-
-
-def _positions(ports: list[Port | PortGroup], sizes: list[int]) -> dict[str, range]:
-    """The positions of the ports of each group, from the number of ports of each declaration."""
-    ends = list(accumulate(sizes))
-    return {
-        port.name: range(end - size, end)
-        for port, size, end in zip(ports, sizes, ends, strict=True)
-        if isinstance(port, PortGroup)
-    }
 
 
 def _encoded_and_read(tool: Any) -> Any:
@@ -226,14 +210,6 @@ def _encoded_and_read(tool: Any) -> Any:
     dtype = logical_type_of(bundle)
     cell = pa.ExtensionArray.from_storage(dtype, pa.array([dtype.encode(tool)], type=dtype.storage_type))
     return cell.to_pylist()[0]
-
-
-def _tool_answer(answer: Any) -> tuple[str, list[Any] | None, list[str]]:
-    """The message, tables and view node ids in a handler's answer, in which the later parts are optional."""
-    if isinstance(answer, str):
-        return answer, [], []
-    parts = tuple(answer)
-    return parts[0], parts[1], list(parts[2]) if len(parts) > 2 and parts[2] else []
 
 
 _LONGEST_VIEW_DATA = 65_535  # bytes: DataOutputStream.writeUTF
@@ -257,14 +233,14 @@ _SEVERITIES = ((logging.ERROR, "error"), (logging.WARNING, "warn"), (logging.INF
 class LogList(logging.Handler):
     """Collects log records between enter and exit, in the form of KNIME's console."""
 
-    def __init__(self) -> None:
+    def __init__(self, records: list[tuple[str, str]]) -> None:
         super().__init__()
         self.setFormatter(logging.Formatter("%(name)s:%(message)s"))  # appends tracebacks
-        self.records: list[tuple[str, str]] = []
+        self._records = records
 
     def emit(self, record: logging.LogRecord) -> None:
         severity = next((name for level, name in _SEVERITIES if record.levelno >= level), "debug")
-        self.records.append((severity, self.format(record)))
+        self._records.append((severity, self.format(record)))
 
     def __enter__(self) -> None:
         logging.getLogger().addHandler(self)
@@ -284,35 +260,28 @@ class NodeRun:
         self._host = host
         self._request = request
         self._declared = host.declared(request.node_id)
-        self._configuring = ConfigureServices(host, request)
-        self._executing = ExecuteServices(host, request)
-        self._logs = LogList()
-        self._problems: list[str] = []
+        self._result = NodeResult()
+        self._configuring = ConfigureServices(host, request, self._result)
+        self._executing = ExecuteServices(host, request, self._result)
         self._specs: list[Any] = []
-        self._documents: list[Any] = []
-        self._outputs: list[Any] = []
-        self._view: str | None = None
-        self._flow_variables: dict[str, Any] | None = None
-        self._settings: dict[str, Any] = {}
 
     def result(self) -> NodeResult:
         """Runs the node on a worker thread, as KNIME does, and waits for its end. Ctrl-C cancels the node."""
         ports = self._declared.input_ports
         require_connected(ports, arranged(ports, self._request.inputs, lambda _, value: value))
-        failures: list[dict[str, Any]] = []
         crashes: list[BaseException] = []
 
         def work() -> None:
             try:
                 self._steps()
             except _Failed as failed:
-                failures.append(failed.failure)
+                self._result.failure = failed.failure
             except BaseException as crash:
                 crashes.append(crash)
 
         # As KNIME does it: code that needs the main thread, such as signal handlers, fails there, too.
         thread = threading.Thread(target=work, name=f"node {self._request.node_id}")
-        with self._logs:
+        with LogList(self._result.logs):
             thread.start()
             try:
                 thread.join()
@@ -322,36 +291,23 @@ class NodeRun:
                 raise
         if crashes:
             raise crashes[0]
-        return NodeResult(
-            ok=not failures,
-            failure=failures[0] if failures else None,
-            outputs=self._outputs,
-            specs=self._documents,
-            warnings=[*self._configuring.warnings, *self._executing.warnings],
-            flow_variables=self._flow_variables,
-            progress=self._executing.progress,
-            logs=self._logs.records,
-            view_html=self._view,
-            parameters=self._settings,
-            problems=self._problems,
-        )
+        return self._result
 
     def _steps(self) -> None:
-        carried = self._request.parameters
-        node = self._load_node(carried)
+        node = self._load_node(self._request.parameters)
         try:
             self._configure(node)
         finally:
             # KNIME also stores settings that a node changes on itself in configure().
-            self._settings = kp.extract_parameters(node)
+            self._result.parameters = kp.extract_parameters(node)
         if self._request.execute:
             # A new object, as KNIME may execute in another process: only the settings survive.
-            node = self._load_node(self._settings["model"])
+            node = self._load_node(self._result.parameters["model"])
             try:
                 with self._host.tables_usable():
                     self._execute(node)
             finally:
-                self._settings = kp.extract_parameters(node)
+                self._result.parameters = kp.extract_parameters(node)
 
     def _load_node(self, parameters: Mapping[str, Any]) -> Any:
         """A new node with settings that are checked and loaded as in KNIME."""
@@ -374,7 +330,7 @@ class NodeRun:
                 self._request.inputs,
                 lambda port, value: input_spec(self._host, port, value),
             )
-            context = ConfigurationContext(self._configuring, variables, self._declared.input_ports, ports)
+            context = ConfigurationContext(self._configuring, variables, ports)
             kp.validate_specs(node, specs)
             results = node.configure(context, *specs)
             self._store_variables(variables)
@@ -385,46 +341,49 @@ class NodeRun:
                 for i, entries in enumerate(per_port(results, ports))
                 for spec in entries
             ]
-            self._documents = [spec_document(port, spec) for port, spec in self._specs]
+            self._result.specs = [spec_document(port, spec) for port, spec in self._specs]
         except Exception as error:
             raise _failed(error) from error
-        self._problems += [problem for _, spec in self._specs for problem in type_problems(spec)]
+        self._result.problems += [problem for _, spec in self._specs for problem in type_problems(spec)]
         self._check_count(len(self._specs), "configure")
 
     def _check_count(self, count: int, method: str) -> None:
-        ports = sum(port_counts(self._declared.output_ports, self._configuring.get_output_port_map))
+        groups = self._configuring.get_output_port_map()
+        ports = sum(len(groups[p.name]) if p.name in groups else 1 for p in self._declared.output_ports)
         if count != ports:
             raise _Failed(f"{method}() gave {count} outputs for {ports} ports")
 
     def _execute(self, node: Any) -> None:
         ports = self._declared.output_ports
-        variables = FlowVariables.of(self._flow_variables or {})
+        variables = FlowVariables.of(self._result.flow_variables or {})
         try:
             inputs = arranged(
                 self._declared.input_ports,
                 self._request.inputs,
                 lambda port, value: input_object(self._host, port, value),
             )
-            context = ExecutionContext(self._executing, variables, self._declared.input_ports, ports)
+            context = ExecutionContext(self._executing, variables, ports)
             results = node.execute(context, *inputs)
             # KNIME throws away what a node returns after a cancel.
             if context.is_canceled():
                 raise _Failed("Canceled")
             self._store_variables(variables)
-            results = self._without_view([] if results is None else results)
-            given = [
-                (ports[i], value)
+            results = self._without_view([] if results is None else as_list(results))
+            self._result.outputs = [
+                output(self._host, ports[i], value)
                 for i, entries in enumerate(per_port(results, ports))
                 for value in entries
                 if value is not None
             ]
-            self._outputs = [output(self._host, port, value) for port, value in given]
         except _Failed:
             raise
         except Exception as error:
             raise _failed(error) from error
-        self._check_count(len(self._outputs), "execute")
-        self._compare()
+        self._check_count(len(self._result.outputs), "execute")
+        for index, (made, (_, promised)) in enumerate(zip(self._result.outputs, self._specs, strict=True)):
+            if isinstance(made, OutputTable):
+                self._result.problems += [f"output table: {found}" for found in made.problems]
+                self._result.problems += promise_problems(index, promised, made.arrow)
 
     def _without_view(self, results: Any) -> Any:
         """The results without the last one, which is the view; stores the view's page."""
@@ -438,19 +397,11 @@ class NodeRun:
         else:
             entries = cast("list[Any]", results)
             shown, rest = entries[-1], entries[:-1]
-        if isinstance(shown, list):
-            shown = cast("list[Any]", shown)[0]
-        page: views.NodeView = shown if isinstance(shown, views.NodeView) else views.view(shown)
-        str.encode(page.html)  # KNIME writes the page as UTF-8
-        self._view = page.html
+        if not isinstance(shown, views.NodeView):
+            raise TypeError(f"the last result of execute() must be the view, not {type(shown).__name__}")
+        str.encode(shown.html)  # KNIME writes the page as UTF-8
+        self._result.view_html = shown.html
         return rest
-
-    def _compare(self) -> None:
-        for index, made in enumerate(self._outputs):
-            if isinstance(made, OutputTable):
-                self._problems += [f"output table: {problem}" for problem in made.problems]
-                promised = self._specs[index][1] if index < len(self._specs) else None
-                self._problems += promise_problems(index, promised, made.arrow)
 
     def _store_variables(self, variables: FlowVariables) -> None:
         kept: dict[str, Any] = {}
@@ -463,26 +414,19 @@ class NodeRun:
             # KNIME's Java side drops these with a warning, and fails for other types.
             if value is None or (isinstance(value, list) and not value):
                 dropped = f"flow variable {name!r} is dropped: KNIME has no empty ones"
-                self._logs.records.append(("warn", dropped))
+                self._result.logs.append(("warn", dropped))
             else:
                 kept[name] = value
-        self._flow_variables = kept
+        self._result.flow_variables = kept
 
 
 def with_parameters(node: Any, parameters: Mapping[str, Any]) -> dict[str, Any]:
     """A node's settings as a document, with some settings changed."""
-    document = kp.extract_parameters(node)
-    return through_json({"model": _merged(document["model"], parameters)})
-
-
-def _merged(base: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    merged = dict(base)
-    for name, value in changes.items():
-        if name not in merged:
-            raise HostError(f"there is no setting {name!r}; settings: {', '.join(merged)}")
-        both = isinstance(value, dict) and isinstance(merged[name], dict)
-        merged[name] = _merged(merged[name], cast("dict[str, Any]", value)) if both else value
-    return merged
+    settings = kp.extract_parameters(node)["model"]
+    unknown = [name for name in parameters if name not in settings]
+    if unknown:
+        raise HostError(f"there is no setting {unknown[0]!r}; settings: {', '.join(settings)}")
+    return through_json({"model": {**settings, **parameters}})
 
 
 def _failed(error: Exception) -> _Failed:
@@ -502,7 +446,7 @@ class ViewService:
         kp.inject_parameters(node, document, host.version)
         with host.tables_usable():
             inputs = arranged(declared.input_ports, request.inputs, lambda p, v: input_object(host, p, v))
-        context = ViewContext(ViewServices(host, request), FlowVariables())
+        context = ViewContext(ViewServices(host, request, NodeResult()), FlowVariables())
         with host.tables_usable(in_view=True):
             self._service = node.get_data_service(context, *inputs)
 
@@ -533,15 +477,12 @@ def open_dialog(host: "ExtensionHost", request: Request) -> dict[str, Any]:
     node = host.new_node(request.node_id)
     try:
         document = with_parameters(node, request.parameters)
-        kp.inject_parameters(node, document, host.version, exclude_validations=True)
-        variables = FlowVariables.of(request.flow_variables)
-        context = DialogCreationContext(
-            DialogServices(host, request),
-            variables,
-            lambda given, _: arranged(declared.input_ports, given, lambda p, v: input_spec(host, p, v)),
-        )
+        kp.inject_parameters(node, document, host.version)
+        specs = arranged(declared.input_ports, request.inputs, lambda p, v: input_spec(host, p, v))
+        services = DialogServices(host, request, NodeResult())
+        context = DialogCreationContext(services, FlowVariables.of(request.flow_variables), specs)
         documents = {
-            "data": kp.extract_parameters(node, for_dialog=True),
+            "data": kp.extract_parameters(node),
             "schema": kp.extract_schema(node, host.version, context),
             "ui_schema": kp.extract_ui_schema(node, context),
         }

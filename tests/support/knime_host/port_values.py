@@ -9,28 +9,18 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from knime._arrow import LogicalTypeExtensionType, check_batches, schema_of, spec_of
+from knime._arrow import LogicalTypeExtensionType, check_batches, schema_of, storage_of
 from knime.api import table as knime_table
 from knime.api.schema import (
     Column,
     CredentialPortObjectSpec,
     PortObjectSpec,
     Schema,
-    _ColumnarView,  # pyright: ignore[reportPrivateUsage]
     wrap_primitive,
 )
 from knime.api.table import ArrowSourceTable
 from knime.extension.nodes import InvalidParametersError
-from knime.extension.ports import (
-    CREDENTIAL_TYPE,
-    ConnectionPortObject,
-    CredentialPortObject,
-    FilestorePortObject,
-    Port,
-    PortGroup,
-    PortObject,
-    PortType,
-)
+from knime.extension.ports import CredentialPortObject, Port, PortGroup, PortObject, PortType
 
 from .column_types import JavaType, factory_of, java_type
 from .node_results import CredentialPort, HostError, OutputTable
@@ -55,9 +45,9 @@ def _column_problems(name: str, dtype: Any) -> list[str]:
     known = java_type(dtype)
     if known is None:
         return [f"column {name!r}: KNIME has no value factory {dtype.logical_type}"]
-    if known.storage is not None and known.storage != spec_of(dtype):
-        wanted, found = json.dumps(known.storage), json.dumps(spec_of(dtype))
-        return [f"column {name!r}: storage {found}, but {known.shown} is stored as {wanted}"]
+    wanted = dtype.storage_type if known.storage is None else storage_of(known.storage)
+    if wanted != dtype.storage_type:
+        return [f"column {name!r}: storage {dtype.storage_type}, but {known.shown} is stored as {wanted}"]
     return []
 
 
@@ -111,7 +101,7 @@ def source_table(data: Any, row_ids: str) -> Any:
     made: Any = (
         data if isinstance(data, knime_table.Table) else knime_table.Table.from_pyarrow(data, row_ids=row_ids)
     )
-    arrow = _as_read(whole(made._data))
+    arrow = _as_read(made._data)
     problems = table_problems(arrow)
     if problems:
         raise HostError("no node could deliver this input table: " + "; ".join(problems))
@@ -126,13 +116,6 @@ def _as_read(data: Any) -> Any:
     return pa.Table.from_batches(data.to_batches(), schema)
 
 
-def whole(data: Any) -> Any:
-    """Arrow data as a table, also if it is a record batch."""
-    import pyarrow as pa
-
-    return pa.Table.from_batches([data]) if isinstance(data, pa.RecordBatch) else data
-
-
 def written(table: Any) -> Any:
     """The data of an output table as it is written for KNIME. A lazy view in a list is no table."""
     if isinstance(table, knime_table.BatchOutputTable):
@@ -140,7 +123,7 @@ def written(table: Any) -> Any:
         if data is None:
             raise ValueError("a BatchOutputTable without batches has no columns")
     elif isinstance(table, knime_table.Table):
-        data = whole(table._data)  # pyright: ignore[reportPrivateUsage]
+        data = table._data  # pyright: ignore[reportPrivateUsage]
     else:
         raise TypeError(f"a table port needs a Table or BatchOutputTable, not {type(table).__name__}")
     check_batches([len(batch) for batch in data.to_batches()])
@@ -174,7 +157,6 @@ class PortCredentials:
         return None if seconds is None else dt.datetime(1970, 1, 1) + dt.timedelta(seconds=seconds)
 
 
-_CREDENTIAL_TYPES = (PortType.CREDENTIAL, CREDENTIAL_TYPE)
 _CREDENTIALS = PortCredentials()
 CredentialPortObjectSpec._java_callback = _CREDENTIALS  # pyright: ignore[reportPrivateUsage]
 
@@ -206,19 +188,15 @@ def require_connected(ports: Sequence[AnyPort], given: Sequence[Any]) -> None:
 def input_spec(host: "ExtensionHost", port: AnyPort, value: Any) -> Any:
     if value is None:
         return None
-    if port.type in _CREDENTIAL_TYPES:
-        return _credential_spec(port, value)
     match port.type:
+        case PortType.CREDENTIAL:
+            return _credential_spec(port, value)
         case PortType.TABLE:
-            if isinstance(value, _ColumnarView):
-                value = value.get()
             if isinstance(value, Schema):
                 return described(value)
             return value.schema if isinstance(value, ArrowSourceTable) else host.table(value).schema
-        case PortType():
-            return _custom_spec(host, port, value.spec if isinstance(value, PortObject) else value)
         case _:
-            raise NotImplementedError(f"input ports of type {port.type} are not part of the stand-in")
+            return _custom_spec(host, port, value.spec if isinstance(value, PortObject) else value)
 
 
 def _credential_spec(port: AnyPort, value: Any) -> CredentialPortObjectSpec:
@@ -247,35 +225,30 @@ def _read_spec(kind: PortType, document: Any) -> Any:
         return kind.spec_class.deserialize(document)  # type: ignore[attr-defined]
 
 
-def stored_object(kind: PortType, document: Any, data: Any) -> Any:
-    """A port object of an extension's own type, read from the document and data that `output` returned."""
-    object_class: Any = kind.object_class
-    return object_class.deserialize(_read_spec(kind, document), data)
-
-
 def _data(value: Any) -> bytes:
     """The data of a port object, which KNIME stores beside its spec."""
-    if isinstance(value, ConnectionPortObject | FilestorePortObject):
-        raise NotImplementedError("port objects that are no bytes are not part of the stand-in")
     return bytes(memoryview(value.serialize()))
 
 
 def input_object(host: "ExtensionHost", port: AnyPort, value: Any) -> Any:
     """The argument of execute() for a port. Needs a running backend."""
-    if port.type in _CREDENTIAL_TYPES:
-        return CredentialPortObject(_credential_spec(port, value))
     match port.type:
+        case PortType.CREDENTIAL:
+            return CredentialPortObject(_credential_spec(port, value))
         case PortType.TABLE:
             return source_table(value, "auto")
-        case PortType():
+        case _:
             spec = _custom_spec(host, port, value.spec)
             return _class_of(value).deserialize(spec, _data(value))
-        case _:
-            raise NotImplementedError(f"input ports of type {port.type} are not part of the stand-in")
 
 
 def _class_of(value: object) -> Any:
     return type(value)
+
+
+def as_list(results: Any) -> Any:
+    """What a node returns, a tuple as a list: lists within are those of groups of ports."""
+    return list(cast("tuple[Any, ...]", results)) if isinstance(results, tuple) else results
 
 
 def per_port(results: Any, ports: Sequence[AnyPort]) -> list[list[Any]]:
@@ -283,6 +256,7 @@ def per_port(results: Any, ports: Sequence[AnyPort]) -> list[list[Any]]:
 
     A list of another length than the ports counts as the content of a single group, as in KNIME.
     """
+    results = as_list(results)
     if isinstance(results, list) and len(cast("list[Any]", results)) != len(ports):
         results = [results]
     entries = cast("list[Any]", results) if isinstance(results, list) else [results]
@@ -293,19 +267,7 @@ def checked_spec(host: "ExtensionHost", port: AnyPort, spec: Any) -> Any:
     """Returns a spec from configure(); raises AssertionError or TypeError if it does not fit the port."""
     if spec is None:
         return None
-    wanted: type[PortObjectSpec]
-    match port.type:
-        case PortType.TABLE:
-            spec = Schema.from_columns(spec) if isinstance(spec, Column) else spec
-            wanted = Schema
-        case PortType():
-            wanted = cast("type[PortObjectSpec]", port.type.spec_class)
-            if host.port_types.of_id(port.type.id) is None:
-                raise AssertionError(
-                    f"the port type {port.type.id} of output {port.name!r} is not registered"
-                )
-        case _:
-            raise NotImplementedError(f"output ports of type {port.type} are not part of the stand-in")
+    wanted: type[PortObjectSpec] = Schema if port.type == PortType.TABLE else port.type.spec_class
     if not issubclass(_class_of(spec), wanted):
         raise AssertionError(
             f"output {port.name!r} needs a spec of {wanted.__name__}, not {type(spec).__name__}"
@@ -330,18 +292,12 @@ def spec_document(port: AnyPort, spec: Any) -> Any:
 
 def output(host: "ExtensionHost", port: AnyPort, value: Any) -> Any:
     """An output of execute() as KNIME stores it; raises an error if it does not fit the port."""
-    match port.type:
-        case PortType.TABLE:
-            data = written(value)
-            return OutputTable(data, table_problems(data), host)
-        case PortType():
-            if not isinstance(value, port.type.object_class):
-                raise AssertionError(
-                    f"output {port.name!r} needs {port.type.name}, not {type(value).__name__}"
-                )
-            spec = checked_spec(host, port, value.spec)
-            if spec is None:
-                raise AssertionError(f"the object of output {port.name!r} has no spec")
-            return spec_document(port, spec), _data(value)
-        case _:
-            raise NotImplementedError(f"output ports of type {port.type} are not part of the stand-in")
+    if port.type == PortType.TABLE:
+        data = written(value)
+        return OutputTable(data, table_problems(data), host)
+    if not isinstance(value, port.type.object_class):
+        raise AssertionError(f"output {port.name!r} needs {port.type.name}, not {type(value).__name__}")
+    spec = checked_spec(host, port, value.spec)
+    if spec is None:
+        raise AssertionError(f"the object of output {port.name!r} has no spec")
+    return spec_document(port, spec), _data(value)

@@ -2,10 +2,8 @@
 
 import json
 import threading
-from pathlib import Path
 
 import knime.extension as knext
-from knime.extension.nodes import FilestorePortObject
 from trial_base import as_table, category
 
 
@@ -42,12 +40,7 @@ class Loud(Words):
     pass
 
 
-class OtherSpec(knext.BinaryPortObjectSpec):
-    """A spec of bytes whose port is none of bytes."""
-
-    def __init__(self):
-        super().__init__("other")
-
+class OtherSpec(knext.PortObjectSpec):
     def serialize(self):
         return {}
 
@@ -65,61 +58,9 @@ class Other(knext.PortObject):
         return cls(spec)
 
 
-class FolderSpec(OtherSpec):
-    pass
-
-
-class Folder(FilestorePortObject):
-    """Keeps empty files."""
-
-    def __init__(self, spec, names):
-        super().__init__(spec)
-        self.names = names
-
-    def write_to(self, file_path):
-        Path(file_path).mkdir()
-        for name in self.names:
-            (Path(file_path) / name).touch()
-
-    @classmethod
-    def read_from(cls, spec, file_path):
-        return cls(spec, sorted(file.name for file in Path(file_path).iterdir()))
-
-
 words = knext.port_type("Words", Words, WordsSpec)
 loud = knext.port_type("Loud words", Loud, LoudSpec, id="org.example.loud")
 other = knext.port_type("Other", Other, OtherSpec)
-folder = knext.port_type("Folder", Folder, FolderSpec)
-
-
-@knext.node("Folder Writer", knext.NodeType.SOURCE, "icons/icon.png", category, id="WriteFolder")
-@knext.output_port("Folder", "a folder", folder)
-class WriteFolder:
-    """Gives a folder.
-
-    It holds two files.
-    """
-
-    def configure(self, ctx):
-        return FolderSpec()
-
-    def execute(self, ctx):
-        return Folder(FolderSpec(), ["b", "a"])
-
-
-@knext.node("Folder Reader", knext.NodeType.SINK, "icons/icon.png", category, id="ReadFolder")
-@knext.input_port("Folder", "a folder", folder)
-class ReadFolder:
-    """Reads a folder.
-
-    It warns of what is in it.
-    """
-
-    def configure(self, ctx, spec):
-        return None
-
-    def execute(self, ctx, found):
-        ctx.set_warning(" ".join(found.names))
 
 
 @knext.node("Context", knext.NodeType.OTHER, "icons/icon.png", category)
@@ -158,8 +99,7 @@ class Context:
             if auth is None
             else [auth.spec.auth_schema, auth.spec.auth_parameters, str(auth.spec.expires_after)],
             "names": ctx.get_credential_names(),
-            "sizes": [ctx.get_connected_input_port_numbers(), ctx.get_connected_output_port_numbers()],
-            "members": sorted(name for name in dir(ctx) if not name.startswith("_")),
+            "sizes": ctx.get_connected_output_port_numbers(),
             "variables": dict(ctx.flow_variables),
             "data area": ctx.get_workflow_data_area_dir().replace("\\", "/").rsplit("/", 1)[1],
         }
@@ -209,38 +149,19 @@ class Speak:
 
 @knext.node("Listen", knext.NodeType.SINK, "icons/icon.png", category)
 @knext.input_port("Words", "some words", words)
-@knext.input_port_group("Further", "more words", words)
 @knext.output_table("Heard", "the words")
 class Listen:
     """Takes words.
 
-    Any number.
-    """
-
-    def configure(self, ctx, spec, further):
-        ctx.set_warning(f"{spec.language} {len(further)}")
-        return
-
-    def execute(self, ctx, heard, further):
-        return as_table(
-            ["heard"], ["; ".join([type(heard).__name__, heard.text, *(w.text for w in further)])]
-        )
-
-
-@knext.node("Bytes", knext.NodeType.OTHER, "icons/icon.png", category)
-@knext.input_binary("Bytes", "some bytes", "org.example.bytes", optional=True)
-@knext.output_binary("Bytes", "the same", "org.example.bytes")
-class Bytes:
-    """Copies bytes.
-
-    Any number of them.
+    Loud ones, too.
     """
 
     def configure(self, ctx, spec):
-        return spec
+        ctx.set_warning(spec.language)
+        return
 
-    def execute(self, ctx, data):
-        return data or b""
+    def execute(self, ctx, heard):
+        return as_table(["heard"], [f"{type(heard).__name__}; {heard.text}"])
 
 
 @knext.node("Tool", knext.NodeType.OTHER, "icons/icon.png", category)
@@ -277,18 +198,3 @@ class RunTool:
             tool._filestore_keys,
         ]
         return as_table(["answer"], [json.dumps(rows)])
-
-
-@knext.node("Paint", knext.NodeType.SOURCE, "icons/icon.png", category)
-@knext.output_image("Picture", "an SVG")
-class Paint:
-    """Gives a picture.
-
-    It is empty.
-    """
-
-    def configure(self, ctx):
-        return knext.ImagePortObjectSpec(knext.ImageFormat.SVG)
-
-    def execute(self, ctx):
-        return "<svg/>"

@@ -1,6 +1,5 @@
 """Nodes with parameters of all kinds, and of several versions."""
 
-import inspect
 import json
 
 import knime.extension as knext
@@ -13,14 +12,6 @@ class Mode(knext.EnumParameterOptions):
     HIDDEN = ("Hidden", "nobody sees it")
 
 
-# KNIME 5.8 has no hidden_choices yet.
-HIDING = (
-    {"hidden_choices": lambda ctx: [Mode.HIDDEN] if ctx else []}
-    if "hidden_choices" in inspect.signature(knext.EnumParameter.__init__).parameters
-    else {}
-)
-
-
 class Many(knext.EnumParameterOptions):
     A = ("A", "a")
     B = ("B", "b")
@@ -29,33 +20,10 @@ class Many(knext.EnumParameterOptions):
     E = ("E", "e")
 
 
-@knext.parameter_group("Inner")
-class Inner:
-    depth = knext.IntParameter("Depth", "how deep", 2)
-
-
-@knext.parameter_group("More", layout_direction=knext.LayoutDirection.HORIZONTAL)
-class More:
-    """More of it."""
-
-    count = knext.IntParameter("Count", "how many", 3, min_value=1, max_value=9)
-    text = knext.MultilineStringParameter("Text", "some text", "a\nb", number_of_lines=4)
-    inner = Inner()
-
-    def validate(self, values):
-        if values["text"] == "forbidden":
-            raise ValueError("this text is forbidden")
-
-
-@knext.parameter_group("Late", since_version="1.1.0", is_advanced=True)
-class Late:
-    level = knext.StringParameter("Level", "since 1.1.0", "new", since_version="1.1.0")
-
-
-@knext.parameter_group("Argument")
+@knext.parameter_group(label="Argument")
 class Argument:
     name = knext.StringParameter("Name", "its name", "n")
-    value = knext.DoubleParameter("Value", "its value", 0.5)
+    value = knext.DoubleParameter("Value", "its value", 0.5, max_value=9.5)
 
 
 def detailed(ctx):
@@ -80,52 +48,27 @@ class Settings:
     mode = knext.EnumParameter(
         "Mode", "the mode", Mode.PLAIN.name, Mode, style=knext.EnumParameter.Style.VALUE_SWITCH
     )
-    seen = knext.EnumParameter("Seen", "a part", Mode.PLAIN.name, Mode, **HIDING)
-    several = knext.EnumSetParameter("Several", "any of them", ["A", "B"], Many)
     many = knext.EnumParameter("Many", "one of many", "C", Many, is_advanced=True)
     credential = knext.StringParameter("Credential", "whose", "<none>", choices=detailed)
     naive = knext.StringParameter(
         "Naive", "adopts the first choice", choices=lambda ctx: ctx.get_credential_names()
     )
-    fixed = knext.StringParameter("Fixed", "a list", enum=["x", "y"])
-    described = knext.StringParameter(
-        "Described", "a list", choices=[knext.StringParameter.Choice("p", "P", "the p"), "q"]
-    )
+    lines = knext.MultilineStringParameter("Lines", "some text", "a\nb", number_of_lines=4)
     flag = knext.BoolParameter("Flag", "a flag", True)
     number = knext.DoubleParameter("Number", "a number", 1.5, max_value=2.5)
-    made = knext.IntParameter("Made", "depends on the version", lambda version: version.minor)
+    made = knext.IntParameter("Made", "depends on the version", lambda version: version.minor, min_value=0)
     column = knext.ColumnParameter(
-        "Column", "a column", include_none_column=True, schema_provider=lambda ctx: _first(ctx)
+        "Column", "a column", column_filter=lambda c: c.ktype == knext.string(), include_none_column=True
     )
-    columns = knext.MultiColumnParameter(
-        "Columns", "several columns", column_filter=lambda c: c.ktype == knext.string()
-    )
-    path = knext.LocalPathParameter("Path", "a path", "choose one")
-    more = More()
-    late = Late()
     arguments = knext.ParameterArray(
         Argument(), "Arguments", "name and value", button_text="Add", array_title="Argument"
     )
-
-    more_shown = knext.BoolParameter("Shown", "rules", False, is_advanced=True).rule(
-        knext.And(
-            knext.OneOf(More.count, [1, 2]), knext.Or(knext.Contains(several, "A"), knext.OneOf(flag, [True]))
-        ),
-        knext.Effect.SHOW,
+    ruled = knext.BoolParameter("Shown", "rules", False, is_advanced=True).rule(
+        knext.And(knext.OneOf(made, [1, 2]), knext.OneOf(flag, [True])), knext.Effect.SHOW
     )
     with_input = knext.BoolParameter("With input", "rules", False).rule(
-        knext.DialogContextCondition(lambda ctx: ctx.get_input_specs()[0] is not None), knext.Effect.ENABLE
+        knext.DialogContextCondition(lambda ctx: ctx.get_input_specs()[0] is not None), knext.Effect.HIDE
     )
-
-    @number.validator
-    def check_number(self):
-        if self < 0:
-            raise ValueError("no negative numbers")
-
-    def _modify_parameters(self, parameters):
-        if "old_flag" in parameters:
-            parameters["flag"] = parameters["old_flag"]
-        return parameters
 
     def configure(self, ctx, schema):
         if self.mode == "HIDDEN":
@@ -141,24 +84,14 @@ class Settings:
     def execute(self, ctx, table):
         values = {
             "mode": self.mode,
-            "count": self.more.count,
-            "depth": self.more.inner.depth,
-            "level": self.late.level,
             "column": self.column,
             "arguments": [[a.name, a.value] for a in self.arguments],
-            "several": self.several,
             "credential": self.credential,
             "naive": self.naive,
             "made": self.made,
         }
         self.flag = False
-        self.more.count = 7
         return as_table(list(values), [json.dumps(v) for v in values.values()])
-
-
-def _first(ctx):
-    schema = ctx.get_input_specs()[0]
-    return schema if schema is not None else knext.Schema.from_columns([])
 
 
 @knext.node("Old and new", knext.NodeType.OTHER, "icons/icon.png", category, id="versions")
@@ -171,7 +104,6 @@ class Versions:
 
     first = knext.StringParameter("First", "since the beginning", "one")
     second = knext.StringParameter("Second", "since 1.1.0", lambda v: f"two of {v}", since_version="1.1.0")
-    late = Late()
 
     def _modify_parameters(self, parameters):
         if "zeroth" in parameters:

@@ -1,155 +1,226 @@
-"""Specs of ports, and schemas of tables with the descriptions of their types for KNIME's Java side.
-
-Schemas and tables are ordered columns; what is selected of them is a lazy view.
-"""
-
-# Nodes import names of other modules from here (even ks.List), so not every import is used.
-# Signatures are KNIME's, so not every argument is used.
-# ruff: noqa: F401, UP035
-# pyright: reportUnusedImport=false
+"""Types of columns, specs of ports, and schemas of tables with their descriptions for KNIME's Java side."""
 
 import datetime as dt
-import logging
+import json
 from abc import ABC, abstractmethod
-from collections.abc import Sized
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    ClassVar,
-    Dict,
-    Iterable,
-    Iterator,
-    List,
-    Optional,
-    Protocol,
-    Self,
-    Sequence,
-    Type,
-    Union,
-    cast,
-)
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, cast
 
-from . import _ktypes as k
-from ._absent import not_here
-from ._ktypes import (
-    KnimeType,
-    ListType,
-    LogicalType,
-    PrimitiveType,
-    PrimitiveTypeId,
-    StructType,
-    blob,
-    bool_,
-    datetime,
-    double,
-    int32,
-    int64,
-    list_,
-    logical,
-    null,
-    string,
-    struct,
-)
-
-if TYPE_CHECKING:
-    from enum import Enum
-
-LOGGER = logging.getLogger(__name__)
+from . import types as kt
 
 
+class KnimeType:
+    def __repr__(self) -> str:
+        return str(self)
+
+
+@dataclass(frozen=True, repr=False)
+class PrimitiveType(KnimeType):
+    """A primitive type, with the name that KNIME shows."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, repr=False)
+class ListType(KnimeType):
+    inner_type: KnimeType
+
+    def __str__(self) -> str:
+        return f"List (Collection of: {self.inner_type})"
+
+
+@dataclass(frozen=True, repr=False)
+class StructType(KnimeType):
+    """A fixed number of fields, which have positions but no names."""
+
+    inner_types: tuple[KnimeType, ...]
+
+    def __post_init__(self) -> None:
+        for inner in self.inner_types:
+            if not isinstance(inner, KnimeType):  # pyright: ignore[reportUnnecessaryIsInstance]
+                # Value factories with a byte in their storage fail here: KNIME's Python API has no byte type.
+                raise TypeError(f"the fields of a struct need a KnimeType, not {inner!r}")
+
+    def __str__(self) -> str:
+        return f"struct<{', '.join(str(inner) for inner in self.inner_types)}>"
+
+
+@dataclass(frozen=True, repr=False)
+class LogicalType(KnimeType):
+    """A storage type with a meaning, which is the JSON text with the name of a Java value factory."""
+
+    logical_type: str
+    storage_type: KnimeType
+
+    def __str__(self) -> str:
+        try:
+            return kt.get_value_factory_bundle_for_java_value_factory(self.logical_type).data_type
+        except ValueError:
+            return f"extension<logical={self.logical_type}, storage={self.storage_type}>"
+
+    def to_pyarrow(self) -> Any:
+        """The Arrow extension type for columns of this type; it has ``encode`` and ``decode``."""
+        from knime._arrow import logical_type_of
+
+        return logical_type_of(kt.get_value_factory_bundle_for_java_value_factory(self.logical_type))
+
+
+def int32() -> PrimitiveType:
+    return PrimitiveType("Number (Integer)")
+
+
+def int64() -> PrimitiveType:
+    return PrimitiveType("Number (Long Integer)")
+
+
+def double() -> PrimitiveType:
+    return PrimitiveType("Number (Float)")
+
+
+def bool_() -> PrimitiveType:
+    return PrimitiveType("Boolean")
+
+
+def string() -> PrimitiveType:
+    return PrimitiveType("String")
+
+
+def null() -> PrimitiveType:
+    """The type of columns in which every cell is missing."""
+    return PrimitiveType("null")
+
+
+def list_(inner_type: KnimeType) -> ListType:
+    return ListType(inner_type)
+
+
+def struct(*inner_types: KnimeType) -> StructType:
+    return StructType(inner_types)
+
+
+def logical(value_type: type) -> LogicalType:
+    """The column type for values of a Python class."""
+    try:
+        bundle = kt.get_value_factory_bundle_for_python_type(value_type)
+        return _type_of(bundle.data_spec_json, bundle.data_traits)
+    except Exception as error:
+        raise TypeError(f"no value factory is registered for {value_type}: {error}", error) from error
+
+
+#: The primitive types, by Java's names for how they are stored.
+SPECS: dict[str, PrimitiveType] = {
+    "string": string(),
+    "int": int32(),
+    "long": int64(),
+    "double": double(),
+    "boolean": bool_(),
+    "variable_width_binary": PrimitiveType("blob"),  # only in fields of logical types
+    "void": null(),
+}
+
+
+def _type_of(spec: Any, traits: Any) -> Any:
+    """The type for Java's description by storage and traits."""
+    own = traits.get("traits", {})
+    match traits["type"]:
+        case "list":
+            found: Any = list_(_type_of(spec["inner_type"], traits["inner"]))
+        case "struct":
+            inner = zip(spec["inner_types"], traits["inner"], strict=True)
+            found = struct(*(_type_of(field, its_own) for field, its_own in inner))
+        case _:
+            found = SPECS.get(spec)  # None for a byte, which a struct refuses
+    return LogicalType(own["logical_type"], found) if "logical_type" in own else found
+
+
+def value_factory_json(class_name: str) -> str:
+    """The JSON text with which columns refer to a Java value factory."""
+    return json.dumps({"value_factory_class": class_name}, separators=(",", ":"))
+
+
+_TIME = "org.knime.core.data.v2.time."
+_MOMENTS = {
+    (True, True, False): ("LocalDateTimeValueFactory", struct(int64(), int64())),
+    (True, True, True): ("ZonedDateTimeValueFactory2", struct(int64(), int64(), int32(), string())),
+    (True, False, False): ("LocalDateValueFactory", int64()),
+    (False, True, False): ("LocalTimeValueFactory", int64()),
+}
+
+
+def datetime(date: bool = True, time: bool = True, timezone: bool = False) -> LogicalType:
+    """The column type of local dates, times, dates with time, or zoned dates with time."""
+    if (date, time, timezone) not in _MOMENTS:
+        raise ValueError("a date-time column needs a date, a time or both, and for a time zone both")
+    class_name, storage = _MOMENTS[date, time, timezone]
+    return LogicalType(value_factory_json(_TIME + class_name), storage)
+
+
+@dataclass(eq=False)
 class Column:
     """A column: its type, its name and, for input columns, KNIME's metadata about the type."""
 
     ktype: KnimeType
     name: str
-    metadata: dict[str, Any] | None
+    metadata: dict[str, Any] | None = None
 
-    def __init__(self, ktype: KnimeType | type, name: str, metadata: dict[str, Any] | None = None) -> None:
-        if not isinstance(ktype, KnimeType):
-            ktype = logical(ktype)
-        if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise TypeError(f"a column's name must be a string, not {type(name).__name__}")
-        if not name.strip():
+    def __post_init__(self) -> None:
+        if not isinstance(self.ktype, KnimeType):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"a column's type must be one of KNIME's, not {self.ktype!r}")
+        if not isinstance(self.name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"a column's name must be a string, not {type(self.name).__name__}")
+        if not self.name.strip():
             raise ValueError("a column's name must not be empty")
-        self.ktype = ktype
-        self.name = name
-        self.metadata = metadata
-
-    def __str__(self) -> str:
-        metadata = "" if self.metadata is None else f", {self.metadata}"
-        return f"Column<'{self.name}', {self.ktype}{metadata}>"
 
     def __eq__(self, other: Any) -> bool:
         # As in KNIME, a column can be compared with columns only.
-        return other.ktype == self.ktype and other.name == self.name and other.metadata == self.metadata
+        return (other.ktype, other.name, other.metadata) == (self.ktype, self.name, self.metadata)
 
     __hash__ = None  # type: ignore[assignment]
 
 
 class _Columnar(ABC):
-    """The common base of schemas and tables: ordered columns, of which lazy views select some."""
-
-    @property
-    def num_columns(self) -> int:
-        return len(self.column_names)
+    """The common base of schemas and tables: columns, of which lazy views select some by their names."""
 
     @property
     @abstractmethod
     def column_names(self) -> list[str]: ...
 
-    def __getitem__(self, slicing: Any) -> Any:
-        # Without this an int index would make `for column in schema` endless.
-        if isinstance(slicing, int) and slicing >= self.num_columns:
-            raise IndexError(f"index {slicing} is beyond the {self.num_columns} columns")
-        return _ColumnarView(self, slicing)
+    @property
+    def num_columns(self) -> int:
+        return len(self.column_names)
 
-    append = not_here("append of schemas and tables")
-    insert = not_here("insert of schemas and tables")
-    remove = not_here("remove of schemas and tables")
+    def __getitem__(self, selection: str | list[str]) -> Any:
+        if not isinstance(selection, (str, list)):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise NotImplementedError("a selection but by names of columns is not part of the stand-in")
+        return _ColumnarView(self, selection)
 
-    def _position(self, entry: Any) -> int:
-        """The position of a column that is given by name or position."""
+    def _positions(self, selection: str | list[str]) -> list[int]:
         names = self.column_names
-        if isinstance(entry, str):
-            if entry not in names:
-                raise IndexError(f"there is no column {entry!r}; columns: {names}")
-            return names.index(entry)
-        if not isinstance(entry, int) or not 0 <= entry < len(names):
-            raise IndexError(f"{entry!r} is not the position of one of {len(names)} columns")
-        return entry
+        wanted = [selection] if isinstance(selection, str) else selection
+        unknown = [name for name in wanted if name not in names]
+        if unknown:
+            raise IndexError(f"there is no column {unknown[0]!r}; columns: {names}")
+        return [names.index(name) for name in wanted]
 
 
-class _ColumnarView(_Columnar):
+class _ColumnarView:
     """Selected columns of a schema or table, which ``get()`` returns."""
 
-    def __init__(self, delegate: Any, columns: Any) -> None:
+    def __init__(self, delegate: Any, selection: Any) -> None:
         self._delegate = delegate
-        self._selected = columns
-        self._result: Any = None
+        self._selected = selection
 
-    def get(self, cache: bool = True) -> Any:
-        if self._result is not None:
-            return self._result
-        whole = self._delegate
-        source = whole.get(cache=False) if isinstance(whole, _ColumnarView) else whole
-        result = source._select_columns(self._selected)
-        if cache:
-            self._result = result
-        return result
-
-    @property
-    def column_names(self) -> list[str]:
-        return self.get().column_names
+    def get(self) -> Any:
+        return self._delegate._select_columns(self._selected)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
         return getattr(self.get(), name)
-
-    def __eq__(self, other: object) -> bool:
-        return self.get() == (other.get() if isinstance(other, _ColumnarView) else other)
-
-    __hash__ = None  # type: ignore[assignment]
 
 
 class PortObjectSpec(ABC):
@@ -162,43 +233,6 @@ class PortObjectSpec(ABC):
     @abstractmethod
     def deserialize(cls, data: dict[str, Any], java_callback: Any = None) -> "PortObjectSpec":
         """The spec from its document. KNIME also accepts implementations without the second argument."""
-
-
-class BinaryPortObjectSpec(PortObjectSpec):
-    """The spec of a binary port. Ports with the same id can be connected."""
-
-    def __init__(self, id: str) -> None:  # noqa: A002  # KNIME's name
-        self._id = id
-
-    @property
-    def id(self) -> str:
-        return self._id
-
-    def serialize(self) -> dict[str, Any]:
-        return {"id": self._id}
-
-    @classmethod
-    def deserialize(cls, data: dict[str, Any]) -> "BinaryPortObjectSpec":  # pyright: ignore[reportIncompatibleMethodOverride]
-        return cls(data["id"])
-
-
-class ImagePortObjectSpec(PortObjectSpec):
-    """The spec of an image port, which has the format."""
-
-    def __init__(self, format: "str | Enum") -> None:  # noqa: A002  # KNIME's name
-        self._format = format if isinstance(format, str) else str(format.value)
-
-    @property
-    def format(self) -> str:
-        """``png`` or ``svg``."""
-        return self._format
-
-    def serialize(self) -> dict[str, Any]:
-        return {"format": self._format}
-
-    @classmethod
-    def deserialize(cls, data: dict[str, Any]) -> "ImagePortObjectSpec":  # pyright: ignore[reportIncompatibleMethodOverride]
-        return cls(data["format"])
 
 
 class CredentialPortObjectSpec(PortObjectSpec):
@@ -242,45 +276,19 @@ class CredentialPortObjectSpec(PortObjectSpec):
 
 
 class Schema(_Columnar, PortObjectSpec):
-    def __init__(
-        self,
-        ktypes: Sequence[KnimeType | type],
-        names: Sequence[str],
-        metadata: Sequence[dict[str, Any] | None] | None = None,
-    ) -> None:
-        is_list = isinstance(ktypes, Sequence)  # pyright: ignore[reportUnnecessaryIsInstance]
-        if not is_list or not all(isinstance(ktype, KnimeType) for ktype in ktypes):
-            # As in KNIME, a list has either KNIME types or Python classes, but not both.
-            ktypes = [logical(cast("type", ktype)) for ktype in ktypes]
-        if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise TypeError(f"names must be a list of strings, not {names!r}")
-        if len(ktypes) != len(names):
-            raise ValueError(f"{len(ktypes)} types do not fit {len(names)} names")
-        if metadata is not None and not isinstance(metadata, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise TypeError(f"metadata must be a list, not {type(metadata).__name__}")
-        if metadata is not None and len(metadata) != len(names):
-            raise ValueError(f"{len(metadata)} metadata do not fit {len(names)} names")
-        known = metadata if metadata is not None else [None] * len(names)
-        self._columns = [Column(t, n, m) for t, n, m in zip(ktypes, names, known, strict=True)]
+    _columns: list[Column]
 
     @classmethod
     def from_columns(cls, columns: Sequence[Column] | Column) -> "Schema":
         given = [columns] if isinstance(columns, Column) else columns
-        if not isinstance(given, Sized):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not isinstance(given, (list, tuple)):
             raise TypeError(f"columns must be a list, not {type(given).__name__}")
-        for column in given:
-            if not isinstance(column, Column):  # pyright: ignore[reportUnnecessaryIsInstance]
+        for column in cast("Sequence[Any]", given):
+            if not isinstance(column, Column):
                 raise TypeError(f"a schema is made of columns, not of {type(column).__name__}")
-        return cls([c.ktype for c in given], [c.name for c in given], [c.metadata for c in given])
-
-    @classmethod
-    def from_types(
-        cls,
-        ktypes: Sequence[KnimeType | type],
-        names: Sequence[str],
-        metadata: Sequence[dict[str, Any] | None] | None = None,
-    ) -> "Schema":
-        return cls(ktypes, names, metadata)
+        made = cls()
+        made._columns = list(given)
+        return made
 
     @property
     def column_names(self) -> list[str]:
@@ -290,31 +298,16 @@ class Schema(_Columnar, PortObjectSpec):
         yield from self._columns
 
     def __contains__(self, key: object) -> bool:
-        name = key.name if isinstance(key, Column) else key
-        return isinstance(name, str) and name in self.column_names
+        return (key.name if isinstance(key, Column) else key) in self.column_names
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Schema) and type(other) is type(self) and other._columns == self._columns
+        return isinstance(other, Schema) and other._columns == self._columns
 
     __hash__ = None  # type: ignore[assignment]
 
-    def __str__(self) -> str:
-        columns = ",\n\t".join(str(column) for column in self._columns)
-        return f"{type(self).__name__}<\n\t{columns}>"
-
-    __repr__ = __str__
-
-    def _select_columns(self, selection: Any) -> Any:
-        if isinstance(selection, int) and selection < 0 and self._columns:
-            selection %= len(self._columns)  # as in KNIME; negative positions in lists are errors
-        if isinstance(selection, (int, str)):
-            return self._columns[self._position(selection)]
-        if isinstance(selection, slice):
-            return self.from_columns(self._columns[selection])
-        if isinstance(selection, list):
-            wanted = cast("list[Any]", selection)
-            return self.from_columns([self._columns[self._position(entry)] for entry in wanted])
-        raise TypeError(f"columns cannot be selected by {type(selection).__name__}")
+    def _select_columns(self, selection: str | list[str]) -> "Column | Schema":
+        found = [self._columns[position] for position in self._positions(selection)]
+        return found[0] if isinstance(selection, str) else self.from_columns(found)
 
     def serialize(self) -> dict[str, Any]:
         """The schema as KNIME's document, with the RowID as first column."""
@@ -333,13 +326,13 @@ class Schema(_Columnar, PortObjectSpec):
         }
 
     @classmethod
-    def deserialize(cls, table_schema: dict[str, Any]) -> Self:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def deserialize(cls, data: dict[str, Any], java_callback: Any = None) -> "Schema":
         raise NotImplementedError("Schema.deserialize is not part of the stand-in")
 
 
 _VALUE = "org.knime.core.data.v2.value."
-_ROW_KEY = LogicalType(k.value_factory_json(_VALUE + "DefaultRowKeyValueFactory"), string())
-_LIST = k.value_factory_json(_VALUE + "ListValueFactory")
+_ROW_KEY = LogicalType(value_factory_json(_VALUE + "DefaultRowKeyValueFactory"), string())
+_LIST = value_factory_json(_VALUE + "ListValueFactory")
 _PRIMITIVES: list[tuple[KnimeType, str]] = [
     (int32(), "Int"),
     (int64(), "Long"),
@@ -349,26 +342,24 @@ _PRIMITIVES: list[tuple[KnimeType, str]] = [
 ]
 #: The Java value factories of the types that need no value factory in Python.
 PRIMITIVE_FACTORIES: dict[KnimeType, str] = {
-    **{ktype: f"{_VALUE}{name}ValueFactory" for ktype, name in _PRIMITIVES},
-    **{list_(ktype): f"{_VALUE}{name}ListValueFactory" for ktype, name in _PRIMITIVES},
-    null(): _VALUE + "VoidValueFactory",
+    **{ktype: value_factory_json(f"{_VALUE}{name}ValueFactory") for ktype, name in _PRIMITIVES},
+    **{list_(ktype): value_factory_json(f"{_VALUE}{name}ListValueFactory") for ktype, name in _PRIMITIVES},
+    null(): value_factory_json(_VALUE + "VoidValueFactory"),
 }
-
-
 #: The column types by Java value factory.
-KNOWN_PRIMITIVES = {k.value_factory_json(name): ktype for ktype, name in PRIMITIVE_FACTORIES.items()}
+KNOWN_PRIMITIVES = {factory: ktype for ktype, factory in PRIMITIVE_FACTORIES.items()}
 
 
 def wrap_primitive(ktype: KnimeType) -> KnimeType:
     """The logical type of a primitive type or list on KNIME's Java side; other types unchanged."""
     if ktype in PRIMITIVE_FACTORIES:
-        return LogicalType(k.value_factory_json(PRIMITIVE_FACTORIES[ktype]), ktype)
+        return LogicalType(PRIMITIVE_FACTORIES[ktype], ktype)
     if isinstance(ktype, ListType):
         return LogicalType(_LIST, list_(wrap_primitive(ktype.inner_type)))
     return ktype
 
 
-_SPEC_NAMES: dict[KnimeType, str] = {ktype: name for name, ktype in k.SPECS.items()}
+_SPEC_NAMES: dict[KnimeType, str] = {ktype: name for name, ktype in SPECS.items()}
 
 
 def _describe(ktype: KnimeType) -> tuple[Any, dict[str, Any]]:

@@ -1,29 +1,20 @@
 """Value factories, which convert Python values to the storage of a column, and their registry."""
 
-# Signatures are KNIME's, so not every argument is used.
-
 import functools
 import importlib
 import io
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import Any, BinaryIO
-
-from ._absent import not_here
 
 
 class PythonValueFactory:
     """Encodes values of one class into a column's storage, and decodes them. Both pass None through."""
 
     def __init__(self, compatible_type: Any) -> None:
-        self._compatible_type = compatible_type
-
-    @property
-    def compatible_type(self) -> Any:
-        return self._compatible_type
+        self.compatible_type = compatible_type
 
     def decode(self, storage: Any) -> Any:
         return storage
@@ -81,19 +72,14 @@ def _file_stores() -> Any:
 
 
 class TableOrFileStorePythonValueFactory(FileStorePythonValueFactory):
-    """Stores a value in a file or, if it is small, in the table; subclasses serialize and deserialize it."""
+    """Stores a value in a file, and reads it also from the table; subclasses serialize and deserialize it."""
 
     serialize: Callable[[Any, BinaryIO], None]
     deserialize: Callable[[BinaryIO], Any]
 
-    def should_be_stored_in_filestore(self, value: Any) -> bool:
-        return True
-
     def write(self, file_store_creator: Callable[[], str], value: Any) -> Any:
         output = io.BytesIO()
         self.serialize(value, output)
-        if not self.should_be_stored_in_filestore(value):
-            return output.getvalue()
         Path(file_store_creator()).write_bytes(output.getvalue())
         return None
 
@@ -106,15 +92,6 @@ class FallbackPythonValueFactory(PythonValueFactory):
 
     def __init__(self) -> None:
         super().__init__(None)
-
-
-class ListValueFactory(PythonValueFactory):
-    """Lists, which are read as they are stored."""
-
-    def __init__(self) -> None:
-        super().__init__(list)
-
-    encode = not_here("ListValueFactory.encode")
 
 
 @dataclass(eq=False)
@@ -140,27 +117,17 @@ class PythonValueFactoryBundle:
         return _make(self.python_module, self.python_value_factory_name)
 
 
-def _imported(module_name: str) -> ModuleType:
-    try:
-        return importlib.import_module(module_name)
-    except ImportError as error:
-        raise ValueError(f"the module {module_name} cannot be imported: {error}") from error
-
-
 def _make(module_name: str, class_name: str) -> PythonValueFactory:
-    cls = getattr(_imported(module_name), class_name, None)
-    if cls is None or not (isinstance(cls, type) and issubclass(cls, PythonValueFactory)):
-        raise ValueError(f"{module_name} has no value factory {class_name}")
-    make: Any = cls  # registered value factories take no arguments
-    return make()
+    try:
+        cls: Any = getattr(importlib.import_module(module_name), class_name)
+    except (ImportError, AttributeError) as error:
+        raise ValueError(f"there is no value factory {class_name} in {module_name}: {error}") from error
+    return cls()
 
 
 _java_value_factory_to_bundle: dict[str, PythonValueFactoryBundle] = {}
 _python_type_to_bundle: dict[str, PythonValueFactoryBundle] = {}
 _fallback = FallbackPythonValueFactory()
-_lists: dict[str, PythonValueFactory] = {
-    '{"value_factory_class":"org.knime.core.data.v2.value.ListValueFactory"}': ListValueFactory()
-}
 
 
 def register_python_value_factory(
@@ -175,8 +142,7 @@ def register_python_value_factory(
     """Registers a value factory, as KNIME does for each one that an extension contributes.
 
     ``data_spec_json`` is JSON of the storage: the name of a primitive type, or a struct or list of storages.
-    In that of ``data_traits``, ``logical_type`` names the Java value factory. KNIME may know several Python
-    classes for a type; only the one that is its default is known here.
+    In that of ``data_traits``, ``logical_type`` names the Java value factory.
     """
     if not is_default_python_representation:
         raise NotImplementedError("a second Python class for a type is not part of the stand-in")
@@ -198,17 +164,10 @@ def name_of(python_type: type) -> str:
     return f"{python_type.__module__}.{python_type.__qualname__}"
 
 
-def get_python_type_list() -> Iterable[str]:
-    """The names of all classes for which value factories are registered."""
-    return _python_type_to_bundle.keys()
-
-
 def get_converter(logical_type: str) -> PythonValueFactory:
     """The Python value factory for a Java value factory; if there is none, one that changes nothing."""
     bundle = _java_value_factory_to_bundle.get(logical_type)
-    if bundle is None:
-        return _lists.get(logical_type, _fallback)
-    return bundle.value_factory
+    return _fallback if bundle is None else bundle.value_factory
 
 
 def get_value_factory_bundle_for_java_value_factory(logical_type: str) -> PythonValueFactoryBundle:

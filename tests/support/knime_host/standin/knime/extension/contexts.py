@@ -5,10 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from knime.api._absent import not_here
-
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from knime.api.table import Table
 
@@ -75,22 +73,13 @@ class _BaseContext:
 class DialogCreationContext(_BaseContext):
     """The context of a dialog, which has the specs of inputs but no data."""
 
-    def __init__(
-        self,
-        java_ctx: JavaContext,
-        flow_variables: FlowVariables,
-        specs_to_python_converter: "Callable[[Any, dict[str, list[int]]], list[Any]]",
-    ) -> None:
+    def __init__(self, java_ctx: JavaContext, flow_variables: FlowVariables, specs: list[Any]) -> None:
         super().__init__(java_ctx, flow_variables)
-        ports = {name: list(indices) for name, indices in java_ctx.get_input_port_map().items()}
-        self._specs = specs_to_python_converter(java_ctx.get_input_specs(), ports)
+        self._specs = specs
 
     def get_input_specs(self) -> list[Any]:
         """The spec of each declared input port; None for an unconnected port, a list for a group."""
         return self._specs
-
-    def get_flow_variables(self) -> FlowVariables:
-        return self._flow_variables
 
 
 class ConfigurationContext(_BaseContext):
@@ -98,36 +87,21 @@ class ConfigurationContext(_BaseContext):
         self,
         java_ctx: JavaContext,
         flow_variables: FlowVariables,
-        input_ports: "Sequence[Port | PortGroup] | None" = None,
-        output_ports: "Sequence[Port | PortGroup] | None" = None,
+        output_ports: "Sequence[Port | PortGroup]",
     ) -> None:
         super().__init__(java_ctx, flow_variables)
-        self._input_ports = input_ports
         self._output_ports = output_ports
-
-    def get_connected_input_port_numbers(self) -> list[int]:
-        """The number of ports of each declared input: the size of a group, otherwise 1 (even if optional)."""
-        return port_counts(self._input_ports, self._java_ctx.get_input_port_map)
 
     def get_connected_output_port_numbers(self) -> list[int]:
         """The number of ports of each declared output: the size of a group, otherwise 1."""
-        return port_counts(self._output_ports, self._java_ctx.get_output_port_map)
+        from .ports import PortGroup
+
+        sizes = {name: len(places) for name, places in self._java_ctx.get_output_port_map().items()}
+        return [sizes[port.name] if isinstance(port, PortGroup) else 1 for port in self._output_ports]
 
     def set_warning(self, message: str) -> None:
         """Sets a warning on the node, in place of an earlier one."""
         self._java_ctx.set_warning(str(message))
-
-
-def port_counts(
-    ports: "Sequence[Port | PortGroup] | None", port_map: "Callable[[], Mapping[str, Sequence[int]]]"
-) -> list[int]:
-    """The number of ports of each declared port: for a group, the number of its positions in the map."""
-    from .ports import PortGroup
-
-    if ports is None:
-        raise AssertionError("this context does not know the ports of the node")
-    positions = dict(port_map())
-    return [len(positions.get(port.name, [])) if isinstance(port, PortGroup) else 1 for port in ports]
 
 
 class _ToolContext(_BaseContext):
@@ -167,12 +141,6 @@ class ExecutionContext(ConfigurationContext, _ToolContext):
         """The folder ``data`` in the workflow, which may not exist yet."""
         return str(Path(self._java_ctx.get_workflow_dir(), "data"))
 
-    def get_knime_home_dir(self) -> str:
-        """The folder in which KNIME keeps its configuration."""
-        return self._java_ctx.get_knime_home_dir()
-
-    _get_combined_tools_workflow = not_here("_get_combined_tools_workflow")  # needs workflow ports
-
 
 class ViewContext(_ToolContext):
     """The context of a view's data service: it has credentials and tools, and no flow variables."""
@@ -182,6 +150,3 @@ class ViewContext(_ToolContext):
     ) -> tuple[str, str, list[str]]:
         """Makes the workflow in which tools may run together; nothing runs in it here."""
         return self._java_ctx.init_combined_tools_workflow(inputs, execution_mode, remove_failed_tools)
-
-    # needs that workflow
-    _execute_tool_in_combined_workflow = not_here("_execute_tool_in_combined_workflow")

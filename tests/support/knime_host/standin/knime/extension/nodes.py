@@ -1,36 +1,15 @@
 """Nodes and categories: the decorators that declare them, and the registry from which the host reads them."""
-# Nodes import names of other modules from here, so not every import is used.
-# ruff: noqa: F401, F403
-# pyright: reportUnusedImport=false
 
 import sys
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import Any, TypeVar
 
-from knime.api._absent import not_here
-from knime.api.schema import (
-    PortObjectSpec,
-    _ColumnarView,  # pyright: ignore[reportPrivateUsage]
-)
-from knime.api.table import BatchOutputTable, Table
+from knime.api.schema import PortObjectSpec
 
-from .contexts import ConfigurationContext, Credential, DialogCreationContext, ExecutionContext
-from .parameter import *
 from .parameter import Parameter
-from .ports import *
-from .ports import (
-    ConnectionPortObject,
-    FilestorePortObject,
-    Port,
-    PortGroup,
-    PortObject,
-    PortType,
-    PortTypeRegistry,
-    ViewDeclaration,
-)
+from .ports import Port, PortGroup, PortType, PortTypeRegistry, ViewDeclaration
 
 T = TypeVar("T")
 
@@ -52,28 +31,6 @@ class InvalidParametersError(Exception):
 
     def __init__(self, message: Any) -> None:
         super().__init__(message)
-
-
-class WorkflowExecutionError(RuntimeError):
-    """A workflow that a node ran has no result, because nodes in the workflow failed."""
-
-    def __init__(self, message: Any) -> None:
-        super().__init__(message)
-
-
-class PythonNode(ABC):
-    """An optional base class of nodes. Ports can be declared by decorators or by these attributes."""
-
-    input_ports: Any = None
-    output_ports: Any = None
-    output_view: Any = None
-
-    @abstractmethod
-    def configure(self, config_context: ConfigurationContext, *inputs: Any) -> Any:
-        """Returns the specs of the outputs for the specs of the inputs."""
-
-    @abstractmethod
-    def execute(self, exec_context: ExecutionContext, *inputs: Any) -> Any: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,9 +108,7 @@ def _port_specifiers(ports: list[Port | PortGroup]) -> list[dict[str, Any]]:
 
 
 def _type_string(kind: Any) -> str:
-    if not isinstance(kind, PortType):
-        return str(kind)
-    return f"Connection{kind}" if issubclass(kind.object_class, ConnectionPortObject) else kind.id
+    return kind.id if isinstance(kind, PortType) else str(kind)
 
 
 # The names are KNIME's: tests of extensions look their nodes and categories up here.
@@ -201,13 +156,6 @@ def has_port_type_for_id(id: str) -> bool:  # noqa: A002  # KNIME's name
     return _loaded_port_types().of_id(id) is not None
 
 
-def get_port_type_for_spec_type(spec_type: type) -> PortType:
-    found = _loaded_port_types().of_spec(spec_type)
-    if found is None:
-        raise KeyError(f"there is no port type with specs of {spec_type}")
-    return found
-
-
 def node(
     name: str,
     node_type: NodeType,
@@ -226,6 +174,7 @@ def node(
     """
 
     def declare(factory: Callable[..., T]) -> Callable[..., T]:
+        made: Any = factory()  # as in KNIME, which reads the ports of an object
         declared = Node(
             node_factory=factory,
             id=id if id is not None else factory.__name__,
@@ -238,9 +187,9 @@ def node(
             is_deprecated=is_deprecated,
             is_hidden=is_hidden,
             module=factory.__module__,
-            input_ports=_attribute(factory, "input_ports") or [],
-            output_ports=_attribute(factory, "output_ports") or [],
-            views=[_attribute(factory, "output_view")],
+            input_ports=getattr(made, "input_ports", None) or [],
+            output_ports=getattr(made, "output_ports", None) or [],
+            views=[getattr(made, "output_view", None)],
         )
 
         def make(*args: Any, **kwargs: Any) -> Any:
@@ -254,8 +203,6 @@ def node(
             made.input_ports = declared.input_ports
             made.output_ports = declared.output_ports
             made.output_view = declared.views[0]
-            made.execute = _without_views(made.execute)
-            made.configure = _without_views(made.configure)
             return made
 
         declared.node_factory = make
@@ -267,29 +214,3 @@ def node(
 
 def _has_parameters_of_its_own(made: object) -> bool:
     return any(isinstance(value, Parameter) for value in made.__dict__.values())
-
-
-def _attribute(factory: Callable[..., Any], name: str) -> Any:
-    # An object, as ports may be set in `__init__`; then the factory, for decorators of a function.
-    value = getattr(factory(), name, None)
-    return value if value is not None else getattr(factory, name, None)
-
-
-def _without_views(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Wraps a method so that lazy views among its results (but not inside of lists) are computed."""
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        results = function(*args, **kwargs)
-        if isinstance(results, (list, tuple)):
-            return [_real(result) for result in results]  # pyright: ignore[reportUnknownVariableType]
-        return _real(results)
-
-    return call
-
-
-def _real(result: Any) -> Any:
-    return result.get() if isinstance(result, _ColumnarView) else result
-
-
-load_port_object = not_here("load_port_object")
-save_port_object = not_here("save_port_object")

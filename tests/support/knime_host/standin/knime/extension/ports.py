@@ -1,15 +1,11 @@
 """Ports of nodes: their types, the objects at ports, and the decorators that declare ports."""
 
-# Signatures are KNIME's, so not every argument is used.
-
 import datetime as dt
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any, ClassVar, TypeVar
 
-from knime.api._absent import not_here
 from knime.api.schema import CredentialPortObjectSpec, PortObjectSpec
 
 N = TypeVar("N", bound=Callable[..., Any])
@@ -33,34 +29,6 @@ class PortObject(ABC):
     def deserialize(cls, spec: Any, storage: bytes) -> "PortObject": ...
 
 
-class FilestorePortObject(PortObject):
-    """The base of port objects whose data is a file or folder; nodes with such ports do not run here."""
-
-    serialize = not_here("FilestorePortObject.serialize")
-    deserialize = classmethod(not_here("FilestorePortObject.deserialize"))  # pyright: ignore[reportAssignmentType]
-
-    @abstractmethod
-    def write_to(self, file_path: str) -> None: ...
-
-    @classmethod
-    @abstractmethod
-    def read_from(cls, spec: Any, file_path: str) -> "FilestorePortObject": ...
-
-
-class ConnectionPortObject(PortObject):
-    """The base of port objects whose data stays in the process; nodes with such ports do not run here."""
-
-    serialize = not_here("ConnectionPortObject.serialize")
-    deserialize = classmethod(not_here("ConnectionPortObject.deserialize"))  # pyright: ignore[reportAssignmentType]
-
-    @abstractmethod
-    def to_connection_data(self) -> Any: ...
-
-    @classmethod
-    @abstractmethod
-    def from_connection_data(cls, spec: Any, data: Any) -> "ConnectionPortObject": ...
-
-
 @dataclass
 class PortType:
     """A type of custom ports. The class attributes stand for KNIME's own types."""
@@ -70,13 +38,8 @@ class PortType:
     object_class: type
     spec_class: type
 
-    BINARY: ClassVar[Any] = "PortType.BINARY"
-    CONNECTION: ClassVar[Any] = "PortType.CONNECTION"
     TABLE: ClassVar[Any] = "PortType.TABLE"
-    IMAGE: ClassVar[Any] = "PortType.IMAGE"
     CREDENTIAL: ClassVar[Any] = "PortType.CREDENTIAL"
-    WORKFLOW: ClassVar[Any] = "PortType.WORKFLOW"
-    HUB_AUTHENTICATION: ClassVar[Any] = "PortType.HUB_AUTHENTICATION"
 
     def is_super_type_of(self, port_type: "PortType") -> bool:
         """Returns whether objects and specs of the given type are also objects and specs of this type."""
@@ -85,22 +48,12 @@ class PortType:
         )
 
 
-class ImageFormat(Enum):
-    PNG = "png"
-    SVG = "svg"
-
-
 @dataclass
 class Port:
     type: Any
     name: str
     description: str
-    id: str | None = None
-    optional: bool | None = False
-
-    def __post_init__(self) -> None:
-        if self.type in (PortType.BINARY, PortType.CONNECTION) and self.id is None:
-            raise TypeError(f"the port {self.name} needs an id")
+    optional: bool = False
 
 
 @dataclass
@@ -110,14 +63,6 @@ class PortGroup:
     type: Any
     name: str
     description: str
-    id: str | None = None
-
-    def __post_init__(self) -> None:
-        for text in (self.name, self.description):
-            if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise TypeError(
-                    f"name and description of a port group must be strings, not {type(text).__name__}"
-                )
 
 
 @dataclass
@@ -152,18 +97,12 @@ def _declare(slot: str, port: Port | PortGroup) -> Callable[[N], N]:
     return declare
 
 
-def input_table(name: str, description: str, optional: bool | None = False) -> Callable[[N], N]:
-    return _declare("input_ports", Port(PortType.TABLE, name, description, optional=optional))
+def input_table(name: str, description: str, optional: bool = False) -> Callable[[N], N]:
+    return _declare("input_ports", Port(PortType.TABLE, name, description, optional))
 
 
-def input_binary(name: str, description: str, id: str, optional: bool | None = False) -> Callable[[N], N]:  # noqa: A002
-    return _declare("input_ports", Port(PortType.BINARY, name, description, id, optional=optional))
-
-
-def input_port(
-    name: str, description: str, port_type: Any, optional: bool | None = False
-) -> Callable[[N], N]:
-    return _declare("input_ports", Port(port_type, name, description, optional=optional))
+def input_port(name: str, description: str, port_type: Any, optional: bool = False) -> Callable[[N], N]:
+    return _declare("input_ports", Port(port_type, name, description, optional))
 
 
 def input_table_group(name: str, description: str) -> Callable[[N], N]:
@@ -171,45 +110,17 @@ def input_table_group(name: str, description: str) -> Callable[[N], N]:
     return _declare("input_ports", PortGroup(PortType.TABLE, name, description))
 
 
-def input_binary_group(name: str, description: str, id: str | None = None) -> Callable[[N], N]:  # noqa: A002
-    return _declare("input_ports", PortGroup(PortType.BINARY, name, description, id))
-
-
-def input_port_group(name: str, description: str, port_type: Any) -> Callable[[N], N]:
-    return _declare("input_ports", PortGroup(port_type, name, description))
-
-
 def output_table(name: str, description: str) -> Callable[[N], N]:
     return _declare("output_ports", Port(PortType.TABLE, name, description))
-
-
-def output_binary(name: str, description: str, id: str) -> Callable[[N], N]:  # noqa: A002
-    return _declare("output_ports", Port(PortType.BINARY, name, description, id))
 
 
 def output_port(name: str, description: str, port_type: Any) -> Callable[[N], N]:
     return _declare("output_ports", Port(port_type, name, description))
 
 
-def output_image(name: str, description: str) -> Callable[[N], N]:
-    return _declare("output_ports", Port(PortType.IMAGE, name, description))
-
-
 def output_table_group(name: str, description: str) -> Callable[[N], N]:
     """Declares any number of output tables; the node returns a list."""
     return _declare("output_ports", PortGroup(PortType.TABLE, name, description))
-
-
-def output_binary_group(name: str, description: str, id: str | None = None) -> Callable[[N], N]:  # noqa: A002
-    return _declare("output_ports", PortGroup(PortType.BINARY, name, description, id))
-
-
-def output_port_group(name: str, description: str, port_type: Any) -> Callable[[N], N]:
-    return _declare("output_ports", PortGroup(port_type, name, description))
-
-
-def output_image_group(name: str, description: str) -> Callable[[N], N]:
-    return _declare("output_ports", PortGroup(PortType.IMAGE, name, description))
 
 
 def output_view(
@@ -244,19 +155,10 @@ class CredentialPortObject:
         return self._spec.expires_after
 
 
-#: The only type of KNIME that extensions can also look up by the id of its Java class.
-CREDENTIAL_TYPE = PortType(
-    "org.knime.credentials.base.CredentialPortObject",
-    "Credential",
-    CredentialPortObject,
-    CredentialPortObjectSpec,
-)
-
-
 class PortTypeRegistry:
     def __init__(self, extension_id: str) -> None:
         self._extension_id = extension_id
-        self._types = [CREDENTIAL_TYPE]
+        self._types: list[PortType] = []
 
     def register(
         self,
@@ -266,19 +168,16 @@ class PortTypeRegistry:
         id: str | None,  # noqa: A002
     ) -> PortType:
         """Adds a type. The default id consists of the extension's id and the name of the object class."""
-        chosen = (
-            id
-            if id is not None
-            else f"{self._extension_id}.{object_class.__module__}.{object_class.__qualname__}"
-        )
+        own = f"{self._extension_id}.{object_class.__module__}.{object_class.__qualname__}"
+        chosen = own if id is None else id
         for known in self._types:
-            for own, other, what in (
-                (object_class, known.object_class, "object class"),
-                (spec_class, known.spec_class, "spec class"),
-                (chosen, known.id, "id"),
+            for what, new, old in (
+                ("object class", object_class, known.object_class),
+                ("spec class", spec_class, known.spec_class),
+                ("id", chosen, known.id),
             ):
-                if own == other:
-                    raise ValueError(f"another port type has the {what} {own}")
+                if new == old:
+                    raise ValueError(f"another port type has the {what} {new}")
         port_type = PortType(chosen, name, object_class, spec_class)
         self._types.append(port_type)
         return port_type
@@ -290,6 +189,3 @@ class PortTypeRegistry:
     def of_spec(self, spec_class: type) -> PortType | None:
         """The type with this class of specs, or None."""
         return next((known for known in self._types if known.spec_class is spec_class), None)
-
-
-# Converters between ports of KNIME's Java side and Python.

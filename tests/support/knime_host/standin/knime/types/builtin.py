@@ -4,12 +4,9 @@ Images are ``PIL.Image.Image`` objects in KNIME, so Pillow must be installed to 
 """
 
 import datetime as dt
-import functools
 import importlib
 import io
-import warnings
-import zoneinfo
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, BinaryIO, ClassVar
 
 from knime.api.types import PythonValueFactory, TableOrFileStorePythonValueFactory
@@ -54,20 +51,6 @@ class LocalDateTimeValueFactory(_ValueFactory):
         return {"0": since.days, "1": of_day // _MICROSECOND * 1000}
 
 
-@functools.cache
-def _zone_names() -> frozenset[str]:
-    return frozenset(zoneinfo.available_timezones())
-
-
-def _zone_name(value: dt.datetime) -> str | None:
-    """The name of a pytz or dateutil zone; for others, as in KNIME, the zone's abbreviation on that day."""
-    file: str | None = getattr(value.tzinfo, "_filename", None)
-    if file is not None:
-        # A zone of dateutil's knows its file only, whose last two parts are the name.
-        return "/".join(file.split("/")[-2:])
-    return getattr(value.tzinfo, "zone", None) or value.tzname()
-
-
 class ZonedDateTimeValueFactory2(LocalDateTimeValueFactory):
     """Zoned dates with time: local date and time, offset in seconds, and the zone's name."""
 
@@ -78,14 +61,9 @@ class ZonedDateTimeValueFactory2(LocalDateTimeValueFactory):
     def _storage(self, value: Any) -> Any:
         if value.tzinfo is None:
             raise TypeError(f"{value} has no time zone, so it cannot be a zoned date-time")
-        name = _zone_name(value)
-        offset = int(value.utcoffset().total_seconds())
-        if name in _zone_names():
-            return {**super()._storage(value), "2": offset, "3": name}
-        # Java does not know the zone, so KNIME stores the time in UTC, with the offset as the zone's name.
-        hours, minutes = divmod(abs(offset) // 60, 60)
-        name = f"{'-' if offset < 0 else '+'}{hours:02}{f':{minutes:02}' if minutes else ''}"
-        return {**super()._storage(value.astimezone(dt.UTC)), "2": 0, "3": name}
+        if value.tzname() != "UTC":
+            raise NotImplementedError("a moment in another zone than UTC is not part of the stand-in")
+        return {**super()._storage(value), "2": 0, "3": "UTC"}
 
 
 class LocalDateValueFactory(_ValueFactory):
@@ -109,9 +87,7 @@ class LocalTimeValueFactory(_ValueFactory):
         return (_EPOCH + dt.timedelta(microseconds=storage // 1000)).time()
 
     def _storage(self, value: Any) -> Any:
-        if value.tzinfo is not None:
-            warnings.warn(f"the time zone of {value} is dropped: KNIME's times have none", stacklevel=2)
-        since = dt.datetime.combine(_EPOCH.date(), value.replace(tzinfo=None)) - _EPOCH
+        since = dt.datetime.combine(_EPOCH.date(), value) - _EPOCH
         return since // _MICROSECOND * 1000
 
 
@@ -127,19 +103,13 @@ class DurationValueFactory(_ValueFactory):
         return {"0": value // dt.timedelta(seconds=1), "1": value.microseconds * 1000}
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False)
 class FSLocationValue:
     """A path in a file system, which is given by a category and a specifier (or None)."""
 
     fs_category: str
     fs_specifier: str | None
     path: str
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
-    def __repr__(self) -> str:
-        return str(self.to_dict())
 
 
 class FSLocationValueFactory(_ValueFactory):
