@@ -193,7 +193,7 @@ def columns() -> Iterator[str]:
 
 
 def gallery(stage: Path) -> Iterator[str]:
-    from knime_mcp.knwf import read_workflow
+    from tests.support.archives import read_workflow
 
     yield from ("# Gallery of workflows", "")
     yield "Each file opens in KNIME: *File › Import KNIME Workflow*."

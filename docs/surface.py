@@ -322,7 +322,7 @@ def files() -> Lines:
 def documents() -> Lines:
     """The words of graph documents, lists of servers and packs: those of what reads mappings key by key."""
     for file, source in sources().items():
-        if re.search(r"\b(?:Fields|pack_fields)\b", source) and "yaml_text" in source:
+        if re.search(r"\bFields\b", source) and "yaml_text" in source:
             yield from (f"{file.partition('/')[0]} {word}" for word in texts(source, "[a-z][A-Za-z0-9]+"))
 
 

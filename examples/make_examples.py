@@ -10,31 +10,28 @@ from __future__ import annotations
 import runpy
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from knime_mcp.knwf import (
-    VARIABLE_PORT,
-    Annotation,
-    CanvasPosition,
+from examples.knime_nodes import (
     Column,
-    Concatenation,
-    Configuration,
-    Connection,
-    Criterion,
-    NativeNode,
-    PathConversion,
-    RowFilter,
-    ToolColumn,
-    VariableControl,
-    Workflow,
-    boundary_node,
     column_renamer_node,
     concatenate_node,
-    configuration_node,
+    message_output_node,
     row_filter_node,
     string_to_path_node,
     table_creator,
     workflow_to_tool_node,
+)
+from knime_mcp.knwf import (
+    VARIABLE_PORT,
+    Annotation,
+    CanvasPosition,
+    Configuration,
+    Connection,
+    NativeNode,
+    VariableControl,
+    Workflow,
+    configuration_node,
     write_workflow,
 )
 from tests.support.host import get_host
@@ -164,7 +161,7 @@ def batch(host: Host) -> Workflow:
 def report(host: Host) -> Workflow:
     """Records, a filter, a picture as an argument, and a file as a result."""
 
-    def caller(node_id: int, tool: str, column: int, annotation: str, **settings: str) -> NativeNode:
+    def caller(node_id: int, tool: str, column: int, annotation: str, **settings: Any) -> NativeNode:
         return new_node(
             host,
             node_id,
@@ -183,22 +180,20 @@ def report(host: Host) -> Workflow:
         annotation="Which files?",
     )
     check = caller(4, "check_columns", 2, "Check their columns")
-    criteria = tuple(Criterion(name, "GT", 0, "long") for name in ("missing", "outliers"))
-    odd = row_filter_node(
-        5, RowFilter(criteria, any=True), position=_place(3), annotation="Keep what needs a look"
-    )
-    chart = caller(6, "plot_column", 4, "Draw each of them")
+    odd = row_filter_node(5, ["missing", "outliers"], position=_place(3), annotation="Keep what needs a look")
+    chart = caller(6, "plot_column", 4, "Draw each of them", all_columns=True)
     renamed = column_renamer_node(
         7, {"Image": "picture"}, position=_place(5), annotation="The chart is an argument"
     )
-    pages = caller(8, "report_page", 6, "Make a page on each")
+    pages = caller(8, "report_page", 6, "Make a page on each", all_columns=True)
     text = (
         "From rows to a report\n\n"
         "1. Start the demo's server in a terminal:  knime-mcp demo --serve --port 8931\n"
         "2. 'Check their columns' is called once per file. Its second output, Records, has one row per column"
         " of a file, with typed columns, which KNIME's Row Filter can compare with numbers.\n"
-        "3. 'Draw each of them' is called once per row that is left; its charts are PNG cells in the column"
-        " Image. Column Renamer gives it the name of an argument of the next tool, and the picture is sent.\n"
+        "3. 'Draw each of them' is called once per row that is left; with 'All columns', its charts are PNG"
+        " cells in the column Image. Column Renamer gives it the name of an argument of the next tool, and"
+        " the picture is sent.\n"
         "4. 'Make a page on each' answers with PDF files; the column Files says where they are, and the view"
         " links to them."
     )
@@ -242,10 +237,8 @@ def word_count_tool(host: Host) -> Workflow:
     column = table_creator(
         4, [Column("Result", "string", ())], position=_place(2, 1), annotation="The column to keep"
     )
-    only = concatenate_node(
-        5, Concatenation(intersection=True), position=_place(3), annotation="Keep the text only"
-    )
-    message = boundary_node(6, "message", position=_place(4), annotation="What the model reads")
+    only = concatenate_node(5, position=_place(3), annotation="Keep the text only")
+    message = message_output_node(6, position=_place(4), annotation="What the model reads")
     text = (
         "A tool for agents\n\n"
         "The Configuration nodes are the tool's parameters, the first cell at Tool Message Output is what the"
@@ -290,15 +283,9 @@ def agent(host: Host) -> Workflow:
         position=place(-1, 2),
         annotation="Workflows that are tools",
     )
-    paths = string_to_path_node(
-        6, PathConversion("Workflow"), position=place(0, 2), annotation="Where they are"
-    )
-    made = workflow_to_tool_node(
-        7, ToolColumn("Path"), position=place(1, 2), annotation="Tools that are workflows"
-    )
-    both = concatenate_node(
-        8, Concatenation(intersection=True), position=place(2, 1.5), annotation="All tools in one column"
-    )
+    paths = string_to_path_node(6, "Workflow", position=place(0, 2), annotation="Where they are")
+    made = workflow_to_tool_node(7, "Path", position=place(1, 2), annotation="Tools that are workflows")
+    both = concatenate_node(8, position=place(2, 1.5), annotation="All tools in one column")
     connector = new_node(
         host,
         9,

@@ -8,7 +8,7 @@ import knime.extension as knext
 # KNIME takes what any logger says into its own log, down to DEBUG: that would be every prompt and the headers
 # of every reply, and a call to Java for each of these messages. httpx, which uses httpcore, speaks to models;
 # the MCP client uses neither to send.
-for _library in ("anthropic", "asyncio", "httpcore", "httpx"):
+for _library in ("asyncio", "httpcore", "httpx"):
     logging.getLogger(_library).setLevel(logging.WARNING)
 
 # Where click is installed, httpx imports its own command line, which takes as long as all else in it.

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from knime_mcp.audit.calls_table import read_calls, write_calls
-from knime_mcp.cli.demo_process import DemoServer
+from knime_mcp.cli.demo_server import DemoServer
 from knime_mcp.client.mcp_client import MCPClient
 from knime_mcp.runs.call_values import PlannedCall
 from knime_mcp.runs.checked_calls import Pinning, pinned_tool

@@ -8,6 +8,7 @@ Imports LangChain: import this module only where tools are executed. ``from __fu
 missing on purpose: LangChain reads annotations in every call, and would compile them each time.
 """
 
+import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from copy import deepcopy
@@ -20,16 +21,21 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import StructuredTool, ToolException
 from langchain_core.utils.json_schema import dereference_refs
 
+from ..client.validation.argument_schemas import properties_in, resolve
 from ..types.texts import at_pointer
 from ..types.tool import MCPTool, Tool, WorkflowTool
-from .model.langchain_fit import require_fit
-from .model.plain_schema import declared_properties, simpler_schema
+from .model.strict_schema import DATA_WORDS, SCHEMAS_BY_NAME
 from .toolbox.replies import ToolReply
 from .toolbox.tool_executor import ToolExecutor
 from .toolbox.tool_threads import in_thread
 from .toolbox.toolset import arguments_schema, bound_names, description_for_model
 
 _MOST_PARTS: Final = 50_000
+_NOT_AT_THE_TOP: Final = (
+    *("$schema", "$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "not", "enum", "const", "if", "then"),
+    *("else", "default", "nullable"),
+)
+_DEEPEST: Final = 64
 _KEPT: Final = ("title", "description", "type", "enum", "default")
 
 
@@ -41,9 +47,6 @@ class ToolContext(Protocol):
     def _execute_workflow_tool(
         self, workflow_tool: WorkflowTool, params: Mapping[str, Any], /
     ) -> ToolReply | str: ...
-
-
-require_fit(StructuredTool, "langchain-core", {"_run": ("args", "kwargs"), "_arun": ("args", "kwargs")})
 
 
 class MCPStructuredTool(StructuredTool):
@@ -270,3 +273,56 @@ def _is_too_large(schema: dict[str, Any]) -> bool:
         elif isinstance(part, list):
             pending += [(inner, inside) for inner in cast("list[Any]", part)]
     return True
+
+
+def simpler_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Makes a schema that strict endpoints accept, as close to the server's as possible.
+
+    The schema is an object with properties, without alternatives at the top level. Every object in it has
+    ``properties``, every array has ``items``, and enums hold texts only.
+    """
+    whole = cast("dict[str, Any]", _completed(dict(schema), 0))
+    simple = {**whole, **resolve(whole, whole)}
+    for word in _NOT_AT_THE_TOP:
+        simple.pop(word, None)
+    if not isinstance(simple.get("required"), list):
+        simple.pop("required", None)
+    declared = properties_in(whole, whole).items()
+    properties: dict[str, Any] = {
+        name: part if isinstance(part, dict) else {} for name, part in declared if part is not False
+    }
+    return {**simple, "type": "object", "properties": properties}
+
+
+def declared_properties(schema: Mapping[str, Any]) -> dict[str, Any]:
+    properties = schema.get("properties")
+    return cast("dict[str, Any]", properties) if isinstance(properties, dict) else {}
+
+
+def _completed(value: Any, depth: int, *, by_name: bool = False) -> Any:
+    """Completes a schema, a list of schemas, or (`by_name`) schemas by name."""
+    if depth > _DEEPEST:
+        return value
+    if isinstance(value, list):
+        return [_completed(inner, depth + 1) for inner in cast("list[Any]", value)]
+    if not isinstance(value, dict):
+        return value
+    schema = cast("dict[str, Any]", value)
+    if by_name:
+        return {name: _completed(inner, depth + 1) for name, inner in schema.items()}
+    completed: dict[str, Any] = {
+        word: inner if word in DATA_WORDS else _completed(inner, depth + 1, by_name=word in SCHEMAS_BY_NAME)
+        for word, inner in schema.items()
+    }
+    values = cast("list[Any] | None", schema["enum"] if isinstance(schema.get("enum"), list) else None)
+    if values and not all(isinstance(value, str) for value in values):
+        del completed["enum"]  # Google's endpoints accept texts only
+        choice = f"One of {json.dumps(values, ensure_ascii=False)}"
+        completed["description"] = f"{schema['description']} {choice}" if "description" in schema else choice
+    kind = schema.get("type")
+    kinds = cast("list[Any]", kind) if isinstance(kind, list) else [kind]
+    if "array" in kinds and "items" not in schema:
+        completed["items"] = {}
+    if "object" in kinds and not isinstance(schema.get("properties"), dict):
+        completed["properties"] = {}
+    return completed

@@ -202,7 +202,7 @@ class MCPAgentChat:
 
         outputs = data_outputs(ctx)
         journals = data_area(ctx) / JOURNALS
-        folder = ChatFolder.of_node(journals, place_in_workflow(ctx))
+        folder = ChatFolder.of_node(data_area(ctx).parent, place_in_workflow(ctx))
         self.chat = folder.name
         said = getattr(ctx, "_get_view_data", lambda: None)()
         shown = HandedOn(conversation=None, calls=()) if said is None else HandedOn.read(said)
@@ -336,8 +336,7 @@ class MCPAgentChat:
         from ..runs.saved_files import BlobStore
         from ..tools.node_settings.connection import JOURNALS, data_area
         from ..types.columns import choose_form
-        from .prompter.prompt_runs import PromptRuns
-        from .prompter.prompter import Prompt
+        from .prompter.prompter import Prompt, PromptRuns
 
         layout, entries = self._history(history)
         form, questions = choose_form("auto"), self._questions()

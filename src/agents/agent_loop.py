@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
@@ -38,7 +38,7 @@ from .agent_events import (
 )
 from .message_content import origin_of, text_of
 from .model.model_errors import AnswerUnfit, IterationLimit, PromptFiltered, TooManyTools
-from .model_calls import ModelCalls, Room, Turn
+from .model_calls import ModelCalls, Turn
 from .model_messages import (
     answer,
     answer_of,
@@ -49,12 +49,11 @@ from .model_messages import (
     repair,
     settle,
 )
-from .person_clock import of_call
 from .toolbox.replies import ToolReply, ToolRequest
-from .toolbox.tool_threads import in_thread
+from .toolbox.tool_threads import in_thread, of_call
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from .agent_events import AgentEvent
     from .model.agent_model import AgentModel
@@ -314,7 +313,9 @@ class _AgentLoop:
             self._conversation.append(message)
         return message, calls
 
-    def _make_room(self, problem: ModelError, messages: Sequence[BaseMessage]) -> Room | None:
+    def _make_room(
+        self, problem: ModelError, messages: Sequence[BaseMessage]
+    ) -> tuple[Sequence[BaseMessage], Sequence[Mapping[str, Any]]] | None:
         """Has tools searched and long results shortened until something is less, see `ModelCalls`."""
         fitting = self._model.fitting
         if isinstance(problem, TooManyTools):
@@ -333,7 +334,7 @@ class _AgentLoop:
             self._conversation[:] = map(self._shortened, self._conversation)
             if self._conversation != before or self._toolbox.definitions() != tools:
                 self._notes += [] if note in self._notes else [note]
-                return Room([*self._conversation, *appended], self._toolbox.definitions())
+                return [*self._conversation, *appended], self._toolbox.definitions()
         return None
 
     def _shortened(self, message: BaseMessage) -> BaseMessage:

@@ -17,8 +17,7 @@ from ..types.errors import SettingInvalid
 from .agent_events import SYSTEM_MESSAGE
 
 if TYPE_CHECKING:
-    from .prompter.answers_table import AnswersLayout
-    from .prompter.conversation_table import ConversationLayout
+    from .prompter.conversation_table import AnswersLayout, ConversationLayout
 
 
 TOOLS, HISTORY, DATA = 1, 2, 3
@@ -203,7 +202,7 @@ def layout_of(node: Any, history: Any | None) -> ConversationLayout:
 def answers_layout(node: Any, rows: Any | None) -> AnswersLayout:
     """Decides on the columns of *Answers*; `rows` is the schema of the table with the prompts, if any."""
     from .answer_schema import AnswerSchema
-    from .prompter.answers_table import AnswersLayout
+    from .prompter.conversation_table import AnswersLayout
 
     names = () if rows is None else tuple(column.name for column in rows)
     return AnswersLayout(inputs=names, answer=AnswerSchema.parse(node.answer_schema))

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from ..tools.node_settings.connection import Sessions
     from .agent_events import AgentOptions
     from .prompter.conversation_table import ConversationLayout, ConversationRow
-    from .prompter.prompt_runs import PromptRuns
-    from .prompter.prompter import Prompt, Prompter
+    from .prompter.prompter import Prompt, Prompter, PromptRuns
 
 
 @knext.node(
@@ -198,7 +197,7 @@ class MCPAgentPrompter:
             unknown_calls,
         )
         from ..runs.saved_files import BlobStore
-        from .prompter.prompt_runs import PromptRuns
+        from .prompter.prompter import PromptRuns
         from .prompter.resuming import FinishedPrompts
 
         layout = settings.layout_of(self, None if history is None else history.schema)

@@ -112,7 +112,7 @@ class MCPPrompt:
         button_text="Add argument",
         array_title="Argument",
     )
-    on_error = server_reading.on_error()
+    on_error = shared_parameters.on_error("If one fails", "What to do when something cannot be read.")
 
     shared_parameters.headings(Connection=[server_url], Prompt=[prompt], Errors=[on_error])
 

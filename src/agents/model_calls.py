@@ -1,14 +1,29 @@
-"""Requests one turn from a model, and adapts and retries requests that fail.
+"""Requests one turn from a model: what its endpoint refuses is changed, and the request sent again.
 
-Requests have no side effects, so they are sent again as often as the kind of failure allows. If an endpoint
-objects to a part of a request (`Construct`), that part is changed for the next attempt: the messages
-(`MessageFitting`), the definitions of the tools (see `model.tool_fitting`), or a field.
+=========================================== ==================================================================
+what is seen                                what is done
+=========================================== ==================================================================
+429, trouble, words of a throttle           waited for, within the longest wait; no prompt sends meanwhile
+a conversation that is too long             a lower token limit, then fewer tools and shorter results, then
+                                            the oldest results are left out
+more tools than the endpoint takes          the model searches for tools
+a refusal about tools                       they go out in another form, see `ToolFitting`
+one about another part                      that part is changed, see `Construct`
+one of a form, or of tools not to be called the answer is asked for in the next way, see `_Offer`
+one that says nothing of what it refuses    at most two further requests: schemas of tools that were not
+                                            accepted before are said in words, and an empty text stands alone
+                                            beside calls, then a word
+fewer tokens read than there were words     tools stand in words, or a person is told
+=========================================== ==================================================================
+
+Requests have no side effects, so they may be sent again.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+import itertools
 import random
 import re
 from collections import Counter
@@ -29,9 +44,7 @@ from langchain_core.messages import (
 from ..client.protocol.tools import format_size
 from ..client.validation.argument_schemas import properties_in
 from .agent_events import ModelRetried, TextDelta, TokenUsage
-from .form_of_calls import begun, response_format, told
-from .form_of_calls import read as read_reply
-from .message_content import blocks_of, text_of
+from .message_content import GIVEN_BACK, blocks_of, text_of
 from .model.agent_model import ModelRequest
 from .model.model_errors import (
     Construct,
@@ -45,7 +58,7 @@ from .model.model_errors import (
     context_in,
     model_error,
 )
-from .model.written_calls import GIVEN_BACK
+from .model.tool_fitting import begun_reply, in_words, read_reply, reply_format
 from .model_messages import answer_of, count_words, finish_reason, require_content, usage_of
 
 if TYPE_CHECKING:
@@ -54,7 +67,6 @@ if TYPE_CHECKING:
     from .agent_events import AgentEvent
     from .answer_schema import AnswerSchema
     from .model.agent_model import AgentModel
-
 
 _FIRST_WAIT: Final = 0.5
 _LEFT_OUT: Final = "[This result was left out to save space. Call the tool again if you need it.]"
@@ -66,9 +78,6 @@ _IMAGES_FOLLOW: Final = {"type": "text", "text": "Images that the tools returned
 _GO_ON: Final = "Go on."
 #: What other runs with the model may do again.
 _OF_ONE_RUN: Final = frozenset({Construct.STREAM, Construct.LARGE_LIMIT, Construct.ONE_IMAGE})
-_REFUSED_MOST: Final = (
-    *(Construct.NULL_BESIDE_CALLS, Construct.EMPTY_BESIDE_CALLS, Construct.TEXT_BESIDE_CALLS),
-)
 _LEAST_LIMIT: Final = 64
 _MOST_DOUBLINGS: Final = 7
 _TOKENS_READ: Final = re.compile(
@@ -77,6 +86,9 @@ _TOKENS_READ: Final = re.compile(
 )
 
 _ImageKey = tuple[str, int]  # the call's id or the place of the message, and the place among its blocks
+_Tools = Sequence[Mapping[str, Any]]
+MakeRoom = Callable[[ModelError, Sequence[BaseMessage]], tuple[Sequence[BaseMessage], _Tools] | None]
+"""Gives less of a conversation that does not fit, and its tools; None if nothing can be spared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +101,7 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
-class _ToolOffer:
+class _Offer:
     """The tools of a request; `choice` is ``none`` if the model must not call them, or names the one to call.
 
     Some endpoints (Anthropic's and Amazon Bedrock's behind OpenAI's form) refuse a conversation with tool
@@ -100,21 +112,25 @@ class _ToolOffer:
         form: The form of the answer, in the endpoint's own mode.
     """
 
-    tools: Sequence[Mapping[str, Any]] = ()
+    tools: _Tools = ()
     choice: Literal["none"] | dict[str, Any] | None = None
     change: str = ""
     form: Mapping[str, Any] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Room:
-    """A conversation and tools that take less of a context."""
+@dataclass(slots=True)
+class _Asked:
+    """What is asked, before it is fitted to the endpoint; the first offer, and after its refusal the next.
+
+    Attributes:
+        sent: The tools as they were sent last.
+        known: What was known to be refused when it was sent.
+    """
 
     messages: Sequence[BaseMessage]
-    tools: Sequence[Mapping[str, Any]]
-
-
-MakeRoom = Callable[[ModelError, Sequence[BaseMessage]], Room | None]
+    offers: list[_Offer]
+    sent: _Tools = ()
+    known: Set[Construct] = frozenset()
 
 
 class ModelCalls:
@@ -123,8 +139,6 @@ class ModelCalls:
     ``emit`` is called with retries and, when streaming, with text. ``seconds_left`` gives the seconds until
     the run's total clock runs out, infinite without one; all waits for one answer together are no longer
     than ``longest_wait``.
-    ``make_room`` gives less of a conversation that does not fit, by what the model's fitting knows of the
-    endpoint; None if nothing can be spared without a loss.
     """
 
     def __init__(
@@ -134,8 +148,8 @@ class ModelCalls:
         emit: Callable[[AgentEvent], None],
         stream: bool,
         seconds_left: Callable[[], float],
-        longest_wait: float = 120.0,
-        make_room: MakeRoom = lambda _problem, _messages: None,
+        longest_wait: float,
+        make_room: MakeRoom,
     ) -> None:
         self._model = model
         self._make_room = make_room
@@ -149,6 +163,7 @@ class ModelCalls:
         self._waited = 0.0  # seconds, in the present turn
         self._messages = MessageFitting(model.refused)
         self._tools = model.fitting
+        self._accepted: set[str] = set()  # names of tools that the endpoint has taken
         self._notes: dict[str, None] = {}
         self._no_tools: ModelError | None = None  # why tools are called in the form of an answer
 
@@ -160,7 +175,7 @@ class ModelCalls:
     async def ask(
         self,
         messages: Sequence[BaseMessage],
-        tools: Sequence[Mapping[str, Any]],
+        tools: _Tools,
         *,
         iteration: int,
         final: bool = False,
@@ -175,96 +190,79 @@ class ModelCalls:
         all attempts failed.
         """
         usage = TokenUsage()
-        self._waited = 0.0
-        attempt = 0
         failures: Counter[type[ModelError]] = Counter()  # each kind has its own number of tries
-        offers = _tool_offers(tools, messages, final=final)
-        if schema is not None:
-            ways = [offer for offer in _ways(schema) if offer.change not in self._tools.refused_ways]
-            offers = (*ways[tried:], *offers)
-        offer, *others = offers
-        while True:
+        self._waited = 0.0
+        forms = [offer for offer in _forms(schema) if offer.change not in self._tools.refused_ways][tried:]
+        asked = _Asked(messages, [*forms, *_offers(tools, messages, final=final)])
+        for attempt in itertools.count(1):
             await self._until_allowed(iteration)
-            attempt += 1
-            offered = replace(offer, tools=self._tools.fit(offer.tools))
-            known = frozenset(self._model.refused)
+            said = ""
             try:
-                sent = self._messages.fit(messages)
-                message = await self._once(sent, offered, iteration)
+                sent = self._messages.fit(asked.messages)
+                message = await self._once(sent, asked, iteration)
                 # Also of an answer that is not used: it is paid for.
                 usage += usage_of(message)
-                self._compare(message, sent)
-                if await self._drops_tools(message, sent, offered.tools, iteration):
+                if await self._drops_tools(message, sent, asked.sent, iteration):
                     continue
                 require_content(message)
-                self._messages.accepted(messages)
+                self._messages.accepted(asked.messages)
+                self._accepted |= {tool["function"]["name"] for tool in asked.sent}
                 self._check_limit(message)
-                if not others or not _ignores_choice(message, offer):
-                    message = self._tools.called(message, offer.tools)
+                if len(asked.offers) == 1 or not _ignores_choice(message, asked.offers[0]):
+                    message = self._tools.called(message, asked.offers[0].tools)
                     return Turn(message=message, usage=usage, attempts=attempt)
-                said = ""
                 problem: ModelError = ModelRequestRefused("The model called tools where it must not")
             except Exception as error:
                 # A fault of our own listener, such as a journal that cannot be written, is no failure of
                 # the model.
                 if error is self._listener_failed:
                     raise
-                problem = self._problem(error)
-                said = all_said(error)
-            # A lower limit costs least, then what can be read again, and at last the oldest results.
-            adapted = self._lowered(problem)
-            room = None if adapted else self._room(problem, said, messages, offered.tools, iteration)
-            if room is not None:
-                messages, offer = room.messages, replace(offer, tools=offer.tools and room.tools)
-                continue
-            # What an endpoint says is often about several parts: one change at a time, the least harmful
-            # one first.
-            adapted = (
-                adapted
-                or self._fit_tools(problem, said, offer.tools, offered.tools)
-                or self._change(problem, problem.refused, messages, offered, known)
-            )
-            if adapted is None and others and isinstance(problem, ModelRequestRefused):
-                self._tools.refused_ways.add(offer.change)
-                offer = others.pop(0)
-                adapted = offer.change or "sent again without a form"
-            adapted = adapted or self._guess(problem, messages, offer.tools, offered, known)
-            if adapted is not None:
-                self._emit(ModelRetried(iteration=iteration, reason=f"{problem.what}; {adapted}", wait=0.0))
+                problem, said = self._problem(error), all_said(error)
+            change = self._change(problem, said, asked)
+            if change is not None:
+                self._emit(ModelRetried(iteration=iteration, reason=f"{problem.what}; {change}", wait=0.0))
                 continue
             failures[type(problem)] += 1
             await self._wait(problem, failures, iteration)
+        raise AssertionError("the last attempt returns or raises")
 
-    async def _once(self, messages: list[BaseMessage], offer: _ToolOffer, iteration: int) -> AIMessage:
+    async def _once(self, messages: list[BaseMessage], asked: _Asked, iteration: int) -> AIMessage:
         def tell(text: str) -> None:
             self._emit(TextDelta(iteration=iteration, text=text))
 
+        offer = asked.offers[0]
+        asked.sent, asked.known = self._tools.fit(offer.tools), frozenset(self._model.refused)
         if self._tools.in_form and not isinstance(offer.choice, dict):
-            return await self._once_in_form(messages, offer)
+            return await self._once_in_form(messages, asked)
+        # Not left out, as some servers then let the model call none.
+        free = None if Construct.TOOL_CHOICE in self._model.refused else "auto"
         return await self._model.answer(
             ModelRequest(
                 messages=messages,
-                tools=offer.tools,
-                # Not left out, as some servers then let the model call none.
-                tool_choice=offer.choice or self._free_choice(),
+                tools=asked.sent,
+                tool_choice=offer.choice or free,
                 response_format=offer.form,
                 token_limit=self._token_limit,
                 on_text=tell if self._stream else None,
             )
         )
 
-    async def _once_in_form(self, messages: list[BaseMessage], offer: _ToolOffer) -> AIMessage:
+    async def _once_in_form(self, messages: list[BaseMessage], asked: _Asked) -> AIMessage:
         """Asks as an endpoint without tools has to be asked, and not as a stream: a person would see JSON."""
-        tools = () if offer.choice == "none" else offer.tools
-        form = offer.form or response_format(tools)
+        offer = asked.offers[0]
+        tools = () if offer.choice == "none" else asked.sent
         message = await self._model.answer(
-            ModelRequest(messages=told(messages, tools), response_format=form, token_limit=self._token_limit)
+            ModelRequest(
+                messages=in_words(messages, tools),
+                response_format=offer.form or reply_format(tools),
+                token_limit=self._token_limit,
+            )
         )
         if offer.form is not None:
             return message
         read = read_reply(message)
         if read is None and finish_reason(message) == "length":
-            return begun(message)
+            return begun_reply(message)
         if read is None:
             raise ModelRequestRefused(
                 "The endpoint takes no tools, and no JSON schema for the answer either",
@@ -273,26 +271,29 @@ class ModelCalls:
         return read
 
     async def _drops_tools(
-        self,
-        message: AIMessage,
-        sent: Sequence[BaseMessage],
-        tools: Sequence[Mapping[str, Any]],
-        iteration: int,
+        self, message: AIMessage, sent: Sequence[BaseMessage], tools: _Tools, iteration: int
     ) -> bool:
-        """Learns whether the model was not told of the tools, which some servers leave out without a word.
+        """Learns from the tokens whether the model was told all: Ollama and others leave parts out silently.
 
         A word is at least one token for any model, and seldom more than 1.6. Between the two the endpoint is
-        asked. It is found out once for each endpoint, with the first answer.
+        asked whether its model knows tools, once, with its first answer.
         """
+        read, words = usage_of(message).input, sum(count_words(text_of(part)) for part in sent)
+        # Fewer are counts of something else: what was not in a cache, or nothing at all.
+        if _FEWEST_READ <= read < words:
+            self._notes[
+                "The endpoint cut the conversation: it read fewer tokens than there were words, so the model"
+                " does not know all of it. Raise its context at its server (Ollama: num_ctx), or lower"
+                " what goes into it"
+            ] = None
         if not tools or self._tools.reads_tools or self._tools.in_form:
             return False
         if message.tool_calls or message.invalid_tool_calls:
             self._tools.reads_tools = True
             return False
-        read, words = usage_of(message).input, sum(count_words(text_of(part)) for part in sent)
-        least = words + sum(count_words(_described(tool["function"])) for tool in tools)
         if read < words:  # that is no count
             return False
+        least = words + sum(count_words(_described(tool["function"])) for tool in tools)
         knows = read >= least and (read >= 1.6 * least or await self._model.knows_tools())
         self._tools.reads_tools = knows is not False
         if knows is False:
@@ -300,28 +301,6 @@ class ModelCalls:
             self._notes[dropped] = None
             self._emit(ModelRetried(iteration=iteration, reason=dropped, wait=0.0))
         return knows is False
-
-    def _room(
-        self,
-        problem: ModelError,
-        said: str,
-        messages: Sequence[BaseMessage],
-        tools: Sequence[Mapping[str, Any]],
-        iteration: int,
-    ) -> Room | None:
-        """What is sent instead of a conversation that does not fit; None if nothing can be spared."""
-        match problem:
-            case ContextTooLong():
-                self._tools.context = context_in(said) or self._tools.context
-            case TooManyTools():
-                most = problem.most or len(tools)
-                self._tools.most_tools = most if most < len(tools) else len(tools) // 2
-            case _:
-                return None
-        room = self._make_room(problem, messages)
-        if room is not None:
-            self._emit(ModelRetried(iteration=iteration, reason=f"{problem.what}; {_LESS}", wait=0.0))
-        return room
 
     def _emit(self, event: AgentEvent) -> None:
         try:
@@ -334,60 +313,6 @@ class ModelCalls:
         model = self._model
         problem = model_error(error, model=model.name, server=model.server, secrets=model.secrets)
         return problem.with_traceback(None)
-
-    def _compare(self, message: AIMessage, sent: Sequence[BaseMessage]) -> None:
-        """Tells a person if the endpoint read less than was sent: Ollama and others say so nowhere."""
-        read, words = usage_of(message).input, sum(count_words(text_of(part)) for part in sent)
-        # Fewer are counts of something else: what was not in a cache, or nothing at all.
-        if _FEWEST_READ <= read < words:
-            self._notes[
-                "The endpoint cut the conversation: it read fewer tokens than there were words, so the model"
-                " does not know all of it. Raise its context at its server (Ollama: num_ctx), or lower"
-                " what goes into it"
-            ] = None
-
-    def _free_choice(self) -> Literal["auto"] | None:
-        return None if Construct.TOOL_CHOICE in self._model.refused else "auto"
-
-    def _change(
-        self,
-        problem: ModelError,
-        refused: Sequence[Construct],
-        messages: Sequence[BaseMessage],
-        offer: _ToolOffer,
-        known: Set[Construct],
-    ) -> str | None:
-        """Changes what the endpoint may have refused for the next request; returns the change in words.
-
-        What was `known` to be refused was not sent. Returns None if no change may help.
-        """
-        if isinstance(problem, ContextTooLong):
-            return self._messages.leave_out(messages, problem)
-        for construct in refused if isinstance(problem, ModelRequestRefused) else ():
-            if construct in known or construct not in self._model.changes:
-                continue
-            match construct:
-                # Another prompt has learned it since this request was sent.
-                case _ if construct in self._model.refused:
-                    changed = True
-                case Construct.STREAM:
-                    changed = not self._stream_changed
-                    self._stream, self._stream_changed = self._stream != changed, True
-                case Construct.LARGE_LIMIT:
-                    changed = self._lower_limit(problem.said)
-                case Construct.ONE_IMAGE:
-                    changed = self._messages.leave_out_image(messages, problem.said)
-                case Construct.TOOL_CHOICE:
-                    changed = bool(offer.tools) and offer.choice is None
-                case Construct.LIMIT_FIELD:
-                    changed = self._token_limit is not None
-                case _:
-                    changed = self._messages.has(construct, messages)
-            if changed:
-                if construct not in _OF_ONE_RUN:
-                    self._model.refused.add(construct)
-                return construct.value
-        return None
 
     def _check_limit(self, message: AIMessage) -> None:
         """Gives the limit by its other name from now on if an answer went beyond it."""
@@ -402,9 +327,97 @@ class ModelCalls:
             " name"
         ] = None
 
-    def _lowered(self, problem: ModelError) -> str | None:
-        is_about = isinstance(problem, ContextTooLong) and Construct.LARGE_LIMIT in problem.refused
-        return Construct.LARGE_LIMIT.value if is_about and self._lower_limit(problem.said) else None
+    def _change(self, problem: ModelError, said: str, asked: _Asked) -> str | None:
+        """What the next request has otherwise, in words: one change, the least harmful; None for nothing."""
+        if isinstance(problem, ContextTooLong):
+            self._tools.context = context_in(said) or self._tools.context
+            if Construct.LARGE_LIMIT in problem.refused and self._lower_limit(problem.said):
+                return Construct.LARGE_LIMIT.value
+            return self._less(problem, asked) or self._messages.leave_out(asked.messages, problem)
+        # Some servers, such as llama.cpp, answer 500 where others refuse with 400.
+        if (
+            not isinstance(problem, ModelRequestRefused)
+            and problem.status != HTTPStatus.INTERNAL_SERVER_ERROR
+        ):
+            return None
+        if isinstance(problem, TooManyTools):
+            most = problem.most or len(asked.sent)
+            self._tools.most_tools = most if most < len(asked.sent) else len(asked.sent) // 2
+            if less := self._less(problem, asked):
+                return less
+        learned = self._tools.learn(said or problem.what, asked.offers[0].tools, asked.sent)
+        if learned is not None and self._tools.in_form:
+            self._no_tools = problem
+        if learned is not None or not isinstance(problem, ModelRequestRefused):
+            return self._with_other_tools(learned)
+        return self._without(problem, asked) or self._next_offer(asked) or self._guess(problem, asked)
+
+    def _less(self, problem: ModelError, asked: _Asked) -> str | None:
+        room = self._make_room(problem, asked.messages)
+        if room is None:
+            return None
+        asked.messages, tools = room
+        asked.offers[0] = replace(asked.offers[0], tools=asked.offers[0].tools and tools)
+        return _LESS
+
+    def _with_other_tools(self, learned: str | None) -> str | None:
+        if learned is None:
+            return None
+        self._notes[learned] = None
+        return "sent again with tools in another form"
+
+    def _next_offer(self, asked: _Asked) -> str | None:
+        if len(asked.offers) == 1:
+            return None
+        self._tools.refused_ways.add(asked.offers.pop(0).change)
+        return asked.offers[0].change or "sent again without a form"
+
+    def _without(self, problem: ModelError, asked: _Asked) -> str | None:
+        """Changes what the endpoint has refused by its words, which are often about several parts."""
+        offer = asked.offers[0]
+        for construct in problem.refused:
+            if construct in asked.known or construct not in self._model.changes:
+                continue
+            match construct:
+                # Another prompt has learned it since this request was sent.
+                case _ if construct in self._model.refused:
+                    changed = True
+                case Construct.STREAM:
+                    changed = not self._stream_changed
+                    self._stream, self._stream_changed = self._stream != changed, True
+                case Construct.LARGE_LIMIT:
+                    changed = self._lower_limit(problem.said)
+                case Construct.ONE_IMAGE:
+                    changed = self._messages.leave_out_image(asked.messages, problem.said)
+                case Construct.TOOL_CHOICE:
+                    changed = bool(asked.sent) and offer.choice is None
+                case Construct.LIMIT_FIELD:
+                    changed = self._token_limit is not None
+                case _:
+                    changed = self._messages.has(construct, asked.messages)
+            if changed:
+                if construct not in _OF_ONE_RUN:
+                    self._model.refused.add(construct)
+                return construct.value
+        return None
+
+    def _guess(self, problem: ModelError, asked: _Asked) -> str | None:
+        """Changes what endpoints refuse most, for one that does not say what it refuses.
+
+        What it has taken before is not at fault: the tools of an earlier turn, or else what is new since.
+        """
+        if type(problem) is not ModelRequestRefused or not problem.is_silent:
+            return None
+        change = None
+        if not {tool["function"]["name"] for tool in asked.sent} <= self._accepted:
+            change = self._with_other_tools(self._tools.guess(asked.offers[0].tools, asked.sent))
+        beside = {Construct.NULL_BESIDE_CALLS, Construct.TEXT_BESIDE_CALLS}
+        if beside <= asked.known:
+            beside = {Construct.EMPTY_BESIDE_CALLS}
+        if not beside <= asked.known and beside <= self._model.changes and _with_calls(asked.messages):
+            self._model.refused |= beside
+            change = change or "sent again with less beside the calls"
+        return change
 
     def _lower_limit(self, said: str) -> bool:
         """Lowers the token limit to what fits beside the conversation, by the endpoint's own numbers."""
@@ -412,7 +425,9 @@ class ModelCalls:
         if limit is None or own is None:
             return False
         context, read = context_in(said), _TOKENS_READ.search(said)
-        fits = context - int(next(filter(None, read.groups()))) if context and read else limit
+        fits = min(limit, context or limit)
+        if context and read:
+            fits = context - int(next(filter(None, read.groups())))
         lower = fits if 0 < fits < limit else limit // 2
         if fits <= 0 or lower < _LEAST_LIMIT:
             self._token_limit = own
@@ -422,41 +437,6 @@ class ModelCalls:
             f"The token limit of {own:,} was too high for the endpoint, so a lower one was sent: {said}"
         ] = None
         return True
-
-    def _fit_tools(
-        self,
-        problem: ModelError,
-        said: str,
-        tools: Sequence[Mapping[str, Any]],
-        offered: Sequence[Mapping[str, Any]],
-    ) -> str | None:
-        # Some servers, such as llama.cpp, answer 500 where others refuse with 400.
-        if not isinstance(problem, ModelRequestRefused) and problem.status != 500:
-            return None
-        changed = self._tools.learn(said or problem.what, tools, offered)
-        if changed is not None and self._tools.in_form:
-            self._no_tools = problem
-        return self._with_other_tools(changed)
-
-    def _guess(
-        self,
-        problem: ModelError,
-        messages: Sequence[BaseMessage],
-        tools: Sequence[Mapping[str, Any]],
-        offered: _ToolOffer,
-        known: Set[Construct],
-    ) -> str | None:
-        """Changes what endpoints refuse most, for one that does not say what it refuses."""
-        if type(problem) is not ModelRequestRefused or not problem.is_silent:
-            return None
-        changed = self._change(problem, _REFUSED_MOST, messages, offered, known)
-        return changed or self._with_other_tools(self._tools.guess(tools, offered.tools))
-
-    def _with_other_tools(self, changed: str | None) -> str | None:
-        if changed is None:
-            return None
-        self._notes[changed] = None
-        return "sent again with tools in another form"
 
     async def _wait(self, problem: ModelError, failures: Counter[type[ModelError]], iteration: int) -> None:
         """Waits before the next attempt; raises the problem if no attempt is left."""
@@ -494,32 +474,27 @@ class ModelCalls:
             await self._sleep(*held, iteration)
 
 
-def _tool_offers(
-    tools: Sequence[Mapping[str, Any]], messages: Sequence[BaseMessage], *, final: bool
-) -> tuple[_ToolOffer, ...]:
+def _offers(tools: _Tools, messages: Sequence[BaseMessage], *, final: bool) -> list[_Offer]:
     """The offers to try, each after the one before was refused."""
     if tools and not final:
-        return (_ToolOffer(tools),)
+        return [_Offer(tools)]
     if tools:
-        return _ToolOffer(tools, "none"), _ToolOffer(change="sent again without tools")
-    called = dict.fromkeys(
-        call["name"] for message in messages if isinstance(message, AIMessage) for call in message.tool_calls
-    )
-    if not called:
-        return (_ToolOffer(),)
+        return [_Offer(tools, "none"), _Offer(change="sent again without tools")]
+    called = dict.fromkeys(call["name"] for message in _with_calls(messages) for call in message.tool_calls)
     # Some endpoints refuse a history with calls of tools that the request does not define.
-    definitions = [_minimal_definition(name) for name in called]
-    return _ToolOffer(), _ToolOffer(
-        definitions, "none", "sent again with the names of the tools in the history"
-    )
+    named = [_minimal_definition(name) for name in called]
+    again = "sent again with the names of the tools in the history"
+    return [_Offer(), *([_Offer(named, "none", again)] if named else [])]
 
 
-def _ways(schema: AnswerSchema) -> tuple[_ToolOffer, ...]:
+def _forms(schema: AnswerSchema | None) -> list[_Offer]:
     """The ways to have an answer in a form, see `answer_schema`; after them it is asked for in words."""
-    return (
-        _ToolOffer(form=schema.response_format(), change="sent again with a schema"),
-        _ToolOffer([schema.tool()], schema.tool_choice(), "sent again with a tool to answer with"),
-    )
+    if schema is None:
+        return []
+    return [
+        _Offer(form=schema.response_format(), change="sent again with a schema"),
+        _Offer([schema.tool()], schema.tool_choice(), "sent again with a tool to answer with"),
+    ]
 
 
 def _described(function: Mapping[str, Any]) -> str:
@@ -539,7 +514,7 @@ def _minimal_definition(name: str) -> dict[str, Any]:
     }
 
 
-def _ignores_choice(message: AIMessage, offer: _ToolOffer) -> bool:
+def _ignores_choice(message: AIMessage, offer: _Offer) -> bool:
     return offer.choice == "none" and bool(message.tool_calls) and not answer_of(message)
 
 
@@ -554,8 +529,8 @@ class MessageFitting:
         notes: Remarks for the user: what the model was not told.
     """
 
-    def __init__(self, refused: set[Construct] | None = None) -> None:
-        self._refused: set[Construct] = set() if refused is None else refused
+    def __init__(self, refused: set[Construct]) -> None:
+        self._refused = refused
         self._left_out: set[str] = set()  # ids of calls whose results are no longer sent
         self._images_left_out: set[_ImageKey] = set()
         self._images_accepted: set[_ImageKey] = set()

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
 from ..types.texts import compact_json, foreign, shortened
 from .agent_events import TokenUsage
-from .message_content import ORIGIN, calls_of, text_of
+from .message_content import GIVEN_BACK, ORIGIN, calls_of, read_arguments, text_of
 from .model.model_errors import ModelAnswerInvalid, ModelBusy, too_long
-from .model.thoughts import without_thoughts
-from .model.written_calls import GIVEN_BACK, read_arguments
 from .toolbox.replies import ToolReply, ToolRequest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from langchain_core.messages import BaseMessage
-
 
 _CONTEXT_FULL: Final = frozenset({"model_length", "model_context_window_exceeded"})  # Mistral's, Z.ai's
 _CUT_OFF: Final = frozenset({"max_tokens", "max_output_tokens"}) | _CONTEXT_FULL
@@ -43,6 +40,101 @@ _LONGEST_NAME: Final = 64
 _CHARACTERS_PER_TOKEN: Final = 4  # of English text; other languages have fewer
 _LONGEST_QUOTE: Final = 300
 _NEVER_ANSWERED: Final = "Error: the conversation broke off before this call was answered."
+
+
+class _Form(NamedTuple):
+    begin: re.Pattern[str]
+    end: re.Pattern[str]
+
+
+_WORDS: Final = "(?:think|thinking|thoughts?|reasoning|reflection)"
+_TAG: Final = rf"(?:\w+[:_-])?{_WORDS}(?:[_-]\w+)?"
+#: Forms that are marks alone: an end without a beginning belongs to thoughts that the model's prompt began.
+_MARKS: Final = tuple(
+    _Form(re.compile(begin, re.I), re.compile(rf"(?<!`){end}", re.I))
+    for begin, end in (
+        (rf"<{_TAG}(?:\s[^>]*)?>", rf"</{_TAG}\s*>"),
+        (rf"<\|{_WORDS}\|>", rf"<\|/{_WORDS}\|>"),
+        (r"\[THINK\]", r"\[/THINK\]"),  # Mistral's
+        ("◁think▷", "◁/think▷"),  # Moonshot's
+        (r"<\|begin_of_thought\|>", r"<\|end_of_thought\|>"),
+        (r"<\|START_THINKING\|>", r"<\|END_THINKING\|>"),  # Cohere's
+        (r"<\|inner_prefix\|>", r"<\|inner_suffix\|>"),  # Apertus's
+        (r'<details type="reasoning"[^>]*>', "</details>"),  # Open WebUI's
+        ("<unused94>thought", "<unused95>"),  # Google's
+        (r"<\|channel>thought", r"<channel\|>"),
+    )
+)
+_FORMS: Final = (
+    *_MARKS,
+    _Form(  # https://developers.openai.com/cookbook/articles/openai-harmony
+        re.compile(
+            r"(?:<\|start\|>assistant)?<\|channel\|>(?:analysis|commentary(?! ?to=)).{0,80}?<\|message\|>"
+        ),
+        re.compile(r"<\|end\|>|(?=<\|start\|>)|(?=<\|channel\|>)"),
+    ),
+    # The same without its tokens, which some servers leave out.
+    _Form(re.compile(r"analysis(?=\S(?s:.*?)assistantfinal)"), re.compile("assistantfinal")),
+    _Form(  # Granite's
+        re.compile(r"Here is my thought process:(?=(?s:.*?)Here is my response:)"),
+        re.compile("Here is my response:"),
+    ),
+)
+_FRAME: Final = re.compile(
+    r"\s*(?:(?:<\|start\|>assistant)?<\|channel\|>final.{0,80}?<\|message\|>"
+    r"|<\|(?:begin_of_(?:solution|box)|START_RESPONSE)\|>)"
+)
+_TAGGED: Final = re.compile(r"\s*<(answer|response)>(.*?)(?:</\1>)?\s*", re.DOTALL)
+_BLANKS: Final = re.compile(r"\s*")
+_FRAME_END: Final = re.compile(r"<\|(?:end|return|end_of_(?:solution|box)|END_RESPONSE)\|>")
+
+
+def without_thoughts(text: str) -> str:
+    """The answer in a text; empty if all of it is thoughts.
+
+    Thoughts stand before an answer. Only in a text that begins with some, marks further on are no quotation.
+    """
+    position = 0
+    found: set[_Form] = set()
+    while begun := _begun(text, position):
+        form, start = begun
+        end = form.end.search(text, start)
+        if end is None:
+            return ""  # cut off, or never closed
+        found.add(form)
+        position = end.end()
+    text = text[position:]
+    for form in _MARKS:
+        if form in found:
+            text = _without_blocks(text, form)
+    for form in _MARKS:
+        end = form.end.search(text)
+        if end is not None and form.begin.search(text, 0, end.start()) is None:
+            text = text[end.end() :]
+    tagged = _TAGGED.fullmatch(text) if position else None
+    if tagged is not None:
+        return tagged[2].strip()
+    frame = _FRAME.match(text)
+    return (text if frame is None else _FRAME_END.split(text[frame.end() :], 1)[0]).strip()
+
+
+def _begun(text: str, position: int) -> tuple[_Form, int] | None:
+    blanks = _BLANKS.match(text, position)
+    at = position if blanks is None else blanks.end()
+    matches = ((form, form.begin.match(text, at)) for form in _FORMS)
+    return next(((form, match.end()) for form, match in matches if match is not None), None)
+
+
+def _without_blocks(text: str, form: _Form) -> str:
+    kept: list[str] = []
+    position = 0
+    while begin := form.begin.search(text, position):
+        kept.append(text[position : begin.start()])
+        end = form.end.search(text, begin.end())
+        if end is None:
+            return "".join(kept)
+        position = end.end()
+    return "".join([*kept, text[position:]])
 
 
 def usage_of(message: AIMessage) -> TokenUsage:

@@ -11,7 +11,7 @@ import json
 import re
 from datetime import UTC, date, datetime
 from functools import lru_cache
-from itertools import islice
+from itertools import count, islice
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, cast
 from zoneinfo import ZoneInfo
@@ -102,7 +102,8 @@ def read_calls(file: Path) -> list[CallRecord]:
     """Reads records from a journal, or from a table in a file, in the order of the file."""
     if is_journal(file):
         return list(journal_calls(file))
-    return records_of(read_table_file(file).table)
+    read = read_table_file(file)
+    return records_of(read.table, numbers=read.numbers)
 
 
 def ordered_calls(file: Path) -> Iterable[CallRecord]:
@@ -114,6 +115,12 @@ def ordered_calls(file: Path) -> Iterable[CallRecord]:
 
 def is_journal(file: Path) -> bool:
     """Whether a file of records is a journal, not a table: JSON Lines may be either."""
+    if file.is_dir():
+        newest = max(file.glob(f"*{SUFFIX}"), default=None)  # by the time in their names
+        raise JournalError(
+            f"{file} is a folder, and not a file of records"
+            + (f": name one of its files, such as {newest}" if newest else ", and has no journal in it")
+        )
     if re.fullmatch(rf"(?i:.+\{SUFFIX})\.[0-9]+", file.name):
         raise JournalError(f"{file.name} is a part of the journal {file.stem}: name that file")
     if file.suffix.lower() != SUFFIX or is_device(file):
@@ -126,16 +133,26 @@ def is_journal(file: Path) -> bool:
     return not (isinstance(row, dict) and set(_NEEDED) <= row.keys())
 
 
-def records_of(table: pa.Table, tools: Sequence[Tool | None] | None = None) -> list[CallRecord]:
+def records_of(
+    table: pa.Table,
+    tools: Sequence[Tool | None] | None = None,
+    *,
+    needed: Sequence[str] = _NEEDED,
+    numbers: Iterable[int] | None = None,
+) -> list[CallRecord]:
     """Reads records from a table *Tool calls*, one per row; ``tools`` are those of the rows, if already read.
 
-    Columns may be missing. Without *Run* the records belong to no run; without *Status* a call with an
-    *Error* is a tool error and every other call is ok.
+    Errors name rows by their ``numbers``, which are 1, 2, 3 if not given. Columns may be missing, but for the
+    ``needed`` ones. Without *Run* the records belong to no run; without *Status* a call with an *Error* is a
+    tool error and every other call is ok.
     """
-    missing = [name for name in _NEEDED if name not in table.column_names]
+    missing = [name for name in needed if name not in table.column_names]
     if missing:
         raise TableError(f"The table has no column {' and no column '.join(missing)}: it holds no calls")
-    return [_record(values, f"row {row}") for row, values in enumerate(_rows(table, tools), start=1)]
+    return [
+        _record(values, f"row {row}")
+        for row, values in zip(count(1) if numbers is None else numbers, _rows(table, tools), strict=False)
+    ]
 
 
 def links_of(table: pa.Table, tools: Sequence[Tool | None] | None = None) -> Iterator[Link]:

@@ -24,6 +24,10 @@ _OURS: Final = (
 """Columns of our own tables, *Tool calls* and *Results*, of which the guard is taken off."""
 
 
+def is_ours(names: Sequence[str]) -> bool:
+    return any(own <= {*names} for own in _OURS)
+
+
 def _formulas(column: Any, pattern: str = _FORMULA) -> Any:
     """For each text of a column, whether a spreadsheet would run it, or would if its guard were taken off."""
     import pyarrow.compute as pc
@@ -67,7 +71,7 @@ def unguarded(table: pa.Table) -> pa.Table:
     import pyarrow.compute as pc
 
     compute: Any = pc
-    if not any(names <= set(table.column_names) for names in _OURS) or any(
+    if not is_ours(table.column_names) or any(
         compute.any(_formulas(column, _BARE_FORMULA)).as_py() for column in table.columns
     ):
         return table

@@ -351,7 +351,7 @@ def _fill_in(rows: list[list[Any]], pieces: list[list[Any]]) -> Iterator[tuple[i
         if rows[row][place] == _shortened(text):
             rows[row][place] = text
         else:
-            yield place, f"{column} of row {row}, which is not that of the sheet '{_LONG}'"
+            yield place, f"{column} of row {row + 1}, which is not that of the sheet '{_LONG}'"
 
 
 @contextmanager

@@ -16,9 +16,11 @@ import json
 import re
 import secrets
 import threading
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Self, cast
+from urllib.parse import unquote_plus
 
 from ..client.protocol.messages import DEEPEST
 from ..client.validation.argument_schemas import MOST_PARTS, items, member, parts_of
@@ -37,6 +39,15 @@ _COST: Final = {"n": 1 << 12, "r": 8, "p": 1}
 
 _MARK: Final = re.compile(r"⟨secret ([0-9a-f]{12})⟩")
 _NAME: Final = re.compile(r"[\w-]+")
+_VALUE: Final = re.compile(r"(?:\w*[a-z_])?value", re.IGNORECASE)
+_TITLE: Final = re.compile(r"(?:\w*[a-z_])?(?:name|key|header)", re.IGNORECASE)
+_ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+\Z")
+_PASSWORD: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#@:\s]*:([^/?#@\s]+)@")
+_PAIR: Final = r"[\w%-]+(?: [\w%-]+)?="
+_PAIRS: Final = re.compile(rf"{_PAIR}\S*|{_PAIR}[^&;]*(?:[&;]{_PAIR}[^&;]*)+;?")
+_HEADER: Final = re.compile(r"((?:proxy-)?authorization|(?:set-)?cookie|x-[\w-]+):\s*(\S.*)", re.IGNORECASE)
+_STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_COLON: Final = re.compile(r"\s*:")
 
 
 def mark_of(digest: str) -> str:
@@ -323,11 +334,14 @@ class _Arguments:
         texts: KnownSecrets | None = None,
         *,
         by_name: bool = True,
+        by_form: bool = False,
     ) -> None:
         self._named, self._hidden, self._texts, self._by_name = named, hidden, texts, by_name
+        self._by_form = by_form  # whether texts are read that may name secrets themselves
         self.found: dict[str, list[str]] = {}
 
     def hide(self, arguments: Mapping[str, Any], *schemas: str) -> dict[str, Any]:
+        self._by_form = bool(schemas)  # what a person or a model said otherwise is no call's
         parsed = [schema for text in schemas if (schema := _schema_with_secrets(text)) is not None]
         roots = [_Part(schema, schema) for schema in parsed]
         # The schema as a whole is declared secret: so is each argument.
@@ -351,14 +365,40 @@ class _Arguments:
                 }
             case list() if depth <= DEEPEST:
                 entries = [part.items() for part in parts]
+                items = cast("list[Any]", value)
                 return [
-                    self._member(inner, entries, (), f"{pointer}/{place}", depth + 1)
-                    for place, inner in enumerate(cast("list[Any]", value))
+                    self._member(inner, entries, _option(items, place), f"{pointer}/{place}", depth + 1)
+                    for place, inner in enumerate(items)
                 ]
             case dict() | list() if self._by_name:
                 return self._whole(_TOO_DEEP, pointer)  # no call is made with it, and it may hold a secret
+            case str() if self._by_name and self._by_form:
+                return self._credentials(self._text(value, parts, pointer, depth), pointer)
             case _:
                 return self._credentials(value, pointer)
+
+    def _text(self, text: str, parts: list[_Part], pointer: str, depth: int) -> str:
+        """A text without what it names as a secret itself: JSON, an address, a form."""
+        for before, secret in _in_form(text):
+            text = text.replace(f"{before}{secret}", f"{before}{self._whole(secret, pointer)}", 1)
+        if text.lstrip()[:1] not in ("{", "[") or depth > DEEPEST:
+            return text
+        found: list[Any] = []
+        with suppress(ValueError, RecursionError):
+            within = _Arguments(self._named, found.append, by_form=True)
+            within._copy(json.loads(text), parts, "", depth + 1)
+        secrets = {scalar for value in found for scalar in _scalars(value) if isinstance(scalar, str)}
+
+        def marked(string: re.Match[str]) -> str:
+            if _COLON.match(string.string, string.end()):  # the name of a member
+                return string[0]
+            before = json.loads(string[0], strict=False)
+            after = self._whole(before, pointer) if before in secrets else before
+            if after is before and any(secret in before for secret in secrets):
+                after = _STRING.sub(marked, before)
+            return string[0] if after is before else json.dumps(after, ensure_ascii=False)
+
+        return _STRING.sub(marked, text) if secrets else text
 
     def _member(
         self, value: Any, parts: list[_Part], names: tuple[str, ...], pointer: str, depth: int
@@ -390,11 +430,32 @@ class _Arguments:
 
 def _names(name: str, members: Mapping[str, Any]) -> tuple[str, ...]:
     """The names of a member; a list of headers or settings has objects with a name and a value."""
-    if name == "value":
-        for title in (members.get("name"), members.get("key")):
-            if isinstance(title, str):
-                return name, title
-    return (name,)
+    beside = _VALUE.fullmatch(name)
+    if beside is None:
+        return (name,)
+    titles = (text for key, text in members.items() if _TITLE.fullmatch(key) and isinstance(text, str))
+    return name, *cast("Iterator[str]", titles)
+
+
+def _option(items: list[Any], place: int) -> tuple[str, ...]:
+    """The option of a command before its value, such as ``--password``."""
+    before, value = (items[place - 1] if place else None), items[place]
+    is_value = isinstance(before, str) and before.startswith("-") and not str(value).startswith("-")
+    return (before,) if is_value else ()
+
+
+def _in_form(text: str) -> Iterator[tuple[str, str]]:
+    """The secrets that a header, an address, a form or a list of settings names; each with what is before."""
+    header, password = _HEADER.fullmatch(text), _PASSWORD.match(text)
+    if header is not None and is_secret_member(header[1], header[2]):
+        yield text[: header.start(2)], header[2]
+    if password is not None:
+        yield text[: password.start(1)], password[1]
+    query = text.partition("?")[2].partition("#")[0] if _ADDRESS.match(text) else text
+    for pair in re.split("[&;]", query) if _PAIRS.fullmatch(query) else ():
+        name, _, value = pair.partition("=")
+        if is_secret_member(unquote_plus(name), value) or (name == "sig" and value):  # of Azure
+            yield f"{name}=", value
 
 
 def calls_something_secret(schema_json: str) -> bool:

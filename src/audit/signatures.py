@@ -100,6 +100,11 @@ class Checkpoint:
     key: bytes = b""  # its id
     signature: bytes = b""
 
+    @property
+    def label(self) -> str:
+        """The name and id of the key, by which it says whose it is; "" without a signature."""
+        return f"{self.signer}+{self.key.hex()}" if self.signer else ""
+
     @classmethod
     def parse(cls, note: object) -> Self | None:
         """Reads a note; None if it is not one of a journal, or is written in another way than ours are."""

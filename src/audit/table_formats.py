@@ -12,25 +12,32 @@ import csv
 import io
 import json
 import re
-import struct
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import partial
 from itertools import islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, Protocol, Self, cast
 
 from ..types.columns import ROW_ID, ColumnForm, column_name
 from ..types.errors import Canceled
-from ..types.texts import folded_name, json_integer, listed, named_once, why_no_json, without_surrogates
+from ..types.texts import (
+    counted,
+    folded_name,
+    json_integer,
+    listed,
+    named_once,
+    why_no_json,
+    without_surrogates,
+)
 from .arrow_cells import OUT_OF_RANGE, Unreadable, flat_table, json_value, python_values
-from .csv_formulas import guarded, guarded_names, unguarded
+from .csv_formulas import guarded, guarded_names, is_ours, unguarded
 from .excel_files import WorkbookError, WorkbookWriter, read_workbook
 from .sheet_facts import column_letters
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from pathlib import Path
     from types import TracebackType
 
@@ -38,13 +45,12 @@ if TYPE_CHECKING:
 
 _EXCELS: Final = re.compile(r'"?sep=([,;|\t])"?\s*$', re.IGNORECASE)
 """The first line with which Excel declares the separator of a CSV file."""
+_AS_TEXT: Final = r'^="([^"]*)"$'
 _LINE: Final = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n|\Z)")
 _INK: Final = re.compile(rb"\S")
 _BLANKS: Final = re.compile(r"[\s\u200b\ufeff]+")
 _LARGEST_BLOCK: Final = 2**31 - 1
 _AT_A_TIME: Final = 512
-_LARGE: Final = 1 << 24  # bytes
-_AT_ONCE: Final = 1 << 20
 
 
 class TableError(ValueError):
@@ -64,8 +70,10 @@ class FileTable:
     table: pa.Table  # no two columns have the same name; columns of mixed types are text
     objects: list[dict[str, Any]] | None = None
     """The rows as objects with the types of the file, if columns may have several types."""
-    numbers: Sequence[int] | None = None
-    """The numbers of the rows among those below the names; None: 1, 2, 3."""
+    numbers: Sequence[int] = ()
+    """The rows' numbers in their sheet, or among the rows below the names where there is no sheet."""
+    has_texts_only: bool = False
+    """Whether the format has no types."""
     understood: str = ""
     """How the file was read, in a few words."""
     notes: tuple[str, ...] = ()
@@ -75,19 +83,13 @@ class FileTable:
     unreadable: tuple[tuple[str, Unreadable], ...] = ()
     """Column and reason of the cells that have no value; they are missing in `table`."""
 
+    def __post_init__(self) -> None:
+        if not self.numbers:
+            object.__setattr__(self, "numbers", range(1, self.total + 1))
+
     @property
     def columns(self) -> list[str]:
         return self.table.column_names
-
-    def renamed(self, names: Mapping[str, str]) -> Self:
-        """The table with other names of some columns."""
-        table = self.table.rename_columns([names.get(name, name) for name in self.columns])
-        objects = self.objects
-        if objects is not None:
-            objects = [{names.get(name, name): value for name, value in row.items()} for row in objects]
-        disguised = tuple((names.get(name, name), cell) for name, cell in self.disguised)
-        unreadable = tuple((names.get(name, name), why) for name, why in self.unreadable)
-        return replace(self, table=table, objects=objects, disguised=disguised, unreadable=unreadable)
 
     def only(self, kept: Sequence[int]) -> Self:
         """The table with some of its rows, by their indices; each keeps its number."""
@@ -95,26 +97,18 @@ class FileTable:
 
         if len(kept) == self.total:
             return self
-        numbers = range(1, self.total + 1) if self.numbers is None else self.numbers
         return replace(
             self,
             table=self.table.take(pa.array(kept, pa.int64())) if self.columns else self.table,
             objects=None if self.objects is None else [self.objects[index] for index in kept],
-            numbers=[numbers[index] for index in kept],
+            numbers=[self.numbers[index] for index in kept],
         )
 
     def filled_rows(self) -> list[int]:
         """The indices of the rows that have a value other than blanks; all, if there are no columns."""
-        import pyarrow.compute as pc
-
-        compute: Any = pc
-        if not self.columns:
-            return list(range(self.total))
-        if self.objects is not None:
-            there = [not all(map(_is_blank, row.values())) for row in self.objects]
-        else:
-            there = reduce(compute.or_, map(_has_values, self.table.columns)).to_pylist()
-        return [index for index, is_there in enumerate(there) if is_there]
+        return [
+            index for index, row in enumerate(self.rows()) if not row or not all(map(_is_blank, row.values()))
+        ]
 
     @property
     def total(self) -> int:
@@ -135,21 +129,6 @@ def _is_blank(value: Any) -> bool:
     return value is None or (isinstance(value, str) and _BLANKS.fullmatch(value) is not None)
 
 
-def _has_values(column: pa.ChunkedArray[Any]) -> Any:
-    """For each cell whether it has a value other than blanks; an empty text in CSV is one, in quotes."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    compute: Any = pc
-    there = compute.is_valid(column)
-    if pa.types.is_string(column.type):
-        blank = compute.fill_null(
-            compute.match_substring_regex(column, r"^[\s\p{Z}\x{200B}\x{FEFF}]+$"), False
-        )
-        there = compute.and_not(there, blank)
-    return there
-
-
 class _Writer(Protocol):
     """Writes tables with the same columns into one stream, as Arrow's writers do.
 
@@ -166,14 +145,11 @@ class _Format(NamedTuple):
     A reader gives the file's own values, or a `TableError` that names the file, whatever is in it. Two
     columns of one name are such an error (`_check_names`). Other names are those that the columns may have,
     by which a sheet's head is found below its title. A writer takes any number of pieces, in memory
-    that does not grow with them.
-
-    A format that guards cells against being read as formulas has a further writer without the guard.
+    that does not grow with them; where cells may be read as formulas, they have a guard if it is said so.
     """
 
     read: Callable[[Path, Collection[str]], FileTable] | None = None
-    open_writer: Callable[[BinaryIO, pa.Schema], _Writer] | None = None
-    open_raw_writer: Callable[[BinaryIO, pa.Schema], _Writer] | None = None
+    open_writer: Callable[[BinaryIO, pa.Schema, bool], _Writer] | None = None
 
 
 def either(*endings: str) -> str:
@@ -219,11 +195,12 @@ class TableWriter:
     """
 
     def __init__(self, file: Path, *, raw_csv: bool = False) -> None:
-        _, open_writer, open_raw_writer = _format(file)
+        _, open_writer = _format(file)
         if open_writer is None:
             raise TableError(wrong_ending(file, WRITABLE, "written"))
         self.file = file
-        self._open_writer = open_raw_writer if raw_csv and open_raw_writer else open_writer
+        self._open_writer = open_writer
+        self._guard = not raw_csv
         self._stream: BinaryIO | None = None
         self._writer: _Writer | None = None
 
@@ -247,7 +224,7 @@ class TableWriter:
             self._stream = self.file.open("wb")  # Arrow cannot open names that are not UTF-8
         if self._writer is None:
             try:
-                self._writer = self._open_writer(self._stream, piece.schema)
+                self._writer = self._open_writer(self._stream, piece.schema, self._guard)
             except WorkbookError as error:
                 raise TableError(f"{self.file} cannot be written: it {error}") from None
         self._writer.write_table(piece)
@@ -328,8 +305,11 @@ def _read_csv(file: Path, wanted: Collection[str], *, separators: Iterable[str] 
         ):  # by Ctrl-C: Arrow stops, and raises this beside what the signal's handler does
             raise Canceled(f"{file} was not read to its end") from None
         except pa.ArrowInvalid as error:
-            raise TableError(f"{file} cannot be read as CSV: {str(error).rstrip('.')}") from None
+            uneven = next(_uneven_rows(data, header), None)
+            raise TableError(f"{file} {uneven or f'cannot be read as CSV: {error}'.rstrip('.')}") from None
         pa.default_memory_pool().release_unused()  # Arrow keeps what it read with, as large as the file
+    table, bare = _without_signs(table)
+    notes = (*notes, *bare)
     # Spreadsheets save empty columns behind the table, too.
     named = [
         name
@@ -343,7 +323,7 @@ def _read_csv(file: Path, wanted: Collection[str], *, separators: Iterable[str] 
             f"names in line {header.lines}",
         ]
     )
-    return FileTable(unguarded(table.select(named)), understood=how, notes=notes)
+    return FileTable(unguarded(table.select(named)), has_texts_only=True, understood=how, notes=notes)
 
 
 _SIGNS: Final = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
@@ -438,27 +418,61 @@ def _names_of(cells: Iterable[Any], left: int) -> list[str]:
     return [name or f"Column {column_letters(left + place)}" for place, name in enumerate(names)]
 
 
-def _check_quotes(data: bytes, header: _Header, file: Path) -> Iterator[str]:
-    """Refuses cells whose quotation marks are not closed, and notes those that may have swallowed rows."""
+def _without_signs(table: pa.Table) -> tuple[pa.Table, list[str]]:
+    """A table with 00123 where programs wrote ``="00123"``, so that spreadsheets keep the zeros."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    compute: Any = pc
+    changed: list[str] = []
+    columns = () if is_ours(table.column_names) else zip(table.column_names, table.columns, strict=True)
+    for place, (name, column) in enumerate(columns):
+        if compute.any(compute.match_substring_regex(column, _AS_TEXT)).as_py():
+            texts = compute.replace_substring_regex(column, _AS_TEXT, r"\1")
+            table = table.set_column(place, pa.field(name, pa.string()), texts)
+            changed.append(f"'{name}'")
+    return table, [f'cells such as ="1" are the text in them, in {listed(changed)}'] if changed else []
+
+
+def _rows_below(data: bytes, header: _Header) -> Iterator[tuple[list[str], int]]:
+    """The rows below the names, each with the number of the line in which it ends; raises `csv.Error`."""
     before = csv.field_size_limit(len(data) + 1)
     lines = iter(io.TextIOWrapper(io.BytesIO(data), encoding="utf-8", newline=""))
     for _ in range(header.lines):
         next(lines)
     reader = csv.reader(lines, delimiter=header.separator, strict=True)
-    swallowed: list[str] = []
-    row, least = None, max(len(header.names) - 1, 1)
     try:
         for row in reader:
-            if any("\n" in cell and cell.partition("\n")[0].count(header.separator) >= least for cell in row):
-                swallowed.append(str(header.lines + reader.line_num))
-    except csv.Error:
-        line = header.lines + reader.line_num
-        raise TableError(
-            f"{file} has a quotation mark that is not closed, or one within a cell in quotes, in line {line}"
-            " or before it. Close it, or write two for one that is part of the text"
-        ) from None
+            yield row, header.lines + reader.line_num
+    except csv.Error as error:
+        raise csv.Error(str(header.lines + reader.line_num)) from error
     finally:
         csv.field_size_limit(before)
+
+
+def _uneven_rows(data: bytes, header: _Header) -> Iterator[str]:
+    wanted = len(header.names)
+    for row, line in _rows_below(data, header):
+        if row and len(row) != wanted:
+            yield (
+                f"has {counted(len(row), 'cell')} in line {line}, and {counted(wanted, 'name')} of columns in"
+                f" line {header.lines}. Write as many cells, and a cell with a separator in it in quotes"
+            )
+
+
+def _check_quotes(data: bytes, header: _Header, file: Path) -> Iterator[str]:
+    """Refuses cells whose quotation marks are not closed, and notes those that may have swallowed rows."""
+    swallowed: list[str] = []
+    least = max(len(header.names) - 1, 1)
+    try:
+        for row, line in _rows_below(data, header):
+            if any("\n" in cell and cell.partition("\n")[0].count(header.separator) >= least for cell in row):
+                swallowed.append(str(line))
+    except csv.Error as error:
+        raise TableError(
+            f"{file} has a quotation mark that is not closed, or one within a cell in quotes, in line {error}"
+            " or before it. Close it, or write two for one that is part of the text"
+        ) from None
     if swallowed:
         yield (
             "cells whose quotation marks enclose what looks like rows, to which a mark may be missing: up to"
@@ -573,6 +587,7 @@ def _read_excel(file: Path, wanted: Collection[str]) -> FileTable:
     return FileTable(
         pa.Table.from_arrays([_column(column) for column in readable], names=names),
         objects=[dict(zip(names, map(json_value, row), strict=True)) for row in zip(*columns, strict=True)],
+        numbers=range(top + 2, top + 2 + len(rows)),
         understood=f"sheet '{sheet.title}', names in row {top + 1}",
         notes=tuple(sheet.notes),
         disguised=tuple((named[place], cell) for place, cell in sheet.disguised),
@@ -581,15 +596,15 @@ def _read_excel(file: Path, wanted: Collection[str]) -> FileTable:
 
 
 def _as_people_read(names: list[str]) -> list[str]:
-    """The order of columns in files that people open: results before the tools that gave them."""
+    """The order of columns in files that people open: the definition of a tool fills a screen."""
     tool = column_name(ColumnForm.PORTABLE)
-    start = names.index(tool) if tool in names else len(names)
-    end = names.index("Status", start) if "Status" in names[start:] else start + 1
-    return names[:start] + names[end:] + names[start:end]
+    return sorted(names, key=lambda name: name == tool)
 
 
 class _ExcelWriter:
-    def __init__(self, stream: BinaryIO, schema: pa.Schema) -> None:
+    """Writes a sheet, whose texts stay texts without a guard."""
+
+    def __init__(self, stream: BinaryIO, schema: pa.Schema, _: bool) -> None:
         self._order = _as_people_read(schema.names)
         self._writer = WorkbookWriter(stream, self._order)
 
@@ -613,7 +628,7 @@ def _excel_value(value: Any) -> Any:
 class _JsonLinesWriter:
     """Writes a JSON object per row, with the columns' names as keys; a missing cell is null."""
 
-    def __init__(self, stream: BinaryIO, schema: pa.Schema) -> None:
+    def __init__(self, stream: BinaryIO, schema: pa.Schema, _: bool) -> None:
         self._stream = stream
         self._names: list[str] = schema.names
 
@@ -621,16 +636,13 @@ class _JsonLinesWriter:
         columns = (map(json_value, python_values(column)) for column in table.columns)
         for row in zip(*columns, strict=True):
             cells = dict(zip(self._names, row, strict=True))
-            line = json.dumps(cells, ensure_ascii=False, allow_nan=False)
-            for start in range(0, len(line), _AT_ONCE):  # no second copy of a large row
-                self._stream.write(line[start : start + _AT_ONCE].encode())
-            self._stream.write(b"\n")
+            self._stream.write(json.dumps(cells, ensure_ascii=False, allow_nan=False).encode() + b"\n")
 
     def close(self) -> None:
         pass  # the stream is closed by who opened it
 
 
-def _open_parquet(stream: BinaryIO, schema: pa.Schema) -> _Writer:
+def _open_parquet(stream: BinaryIO, schema: pa.Schema, _: bool) -> _Writer:
     from pyarrow import parquet
 
     return parquet.ParquetWriter(stream, schema)
@@ -639,14 +651,10 @@ def _open_parquet(stream: BinaryIO, schema: pa.Schema) -> _Writer:
 class _CsvWriter:
     """Writes CSV, which has no types for lists, structures, bytes and zones: they become text."""
 
-    def __init__(
-        self, stream: BinaryIO, schema: pa.Schema, *, separator: str = ",", guard: bool = True
-    ) -> None:
+    def __init__(self, stream: BinaryIO, schema: pa.Schema, guard: bool, *, separator: str = ",") -> None:
         from pyarrow import csv as arrow_csv
 
-        self._separator = separator
         self._guard = guard
-        self._stream = stream
         self._order = _as_people_read(schema.names)
         head = flat_table(schema.empty_table().select(self._order))
         self._names = guarded_names(self._order) if guard else self._order
@@ -658,48 +666,15 @@ class _CsvWriter:
 
     def write_table(self, table: pa.Table, /) -> None:
         flat = flat_table(table.select(self._order)).rename_columns(self._names)
-        flat = guarded(flat) if self._guard else flat
-        if flat.nbytes < _LARGE:
-            self._writer.write_table(flat)
-            return
-        # Arrow makes the text of all cells before it writes any: as much memory again.
-        for row in range(flat.num_rows):
-            for position in range(flat.num_columns):
-                self._stream.write(self._separator.encode() if position else b"")
-                self._write_cell(flat.select([position]).slice(row, 1))
-            self._stream.write(b"\n")
-
-    def _write_cell(self, cell: pa.Table) -> None:
-        import pyarrow as pa
-        from pyarrow import csv as arrow_csv
-
-        column = cell.column(0)
-        if column.null_count or not pa.types.is_string(column.type):
-            written = io.BytesIO()
-            arrow_csv.write_csv(cell, written, arrow_csv.WriteOptions(include_header=False))
-            self._stream.write(written.getvalue().removesuffix(b"\n"))
-            return
-        # A scalar of Arrow would be a copy of the text.
-        array = column.chunk(0)
-        _, ends, texts = array.buffers()
-        start, end = struct.unpack_from("=2i", ends, 4 * array.offset)
-        text = memoryview(texts)[start:end]
-        self._stream.write(b'"')
-        for start in range(0, len(text), _AT_ONCE):
-            self._stream.write(bytes(text[start : start + _AT_ONCE]).replace(b'"', b'""'))
-        self._stream.write(b'"')
+        self._writer.write_table(guarded(flat) if self._guard else flat)
 
     def close(self) -> None:
         self._writer.close()
 
 
 FORMATS: Final[dict[str, _Format]] = {
-    ".csv": _Format(_read_csv, _CsvWriter, partial(_CsvWriter, guard=False)),
-    ".tsv": _Format(
-        partial(_read_csv, separators=("\t",)),
-        partial(_CsvWriter, separator="\t"),
-        partial(_CsvWriter, separator="\t", guard=False),
-    ),
+    ".csv": _Format(_read_csv, _CsvWriter),
+    ".tsv": _Format(partial(_read_csv, separators=("\t",)), partial(_CsvWriter, separator="\t")),
     ".xlsx": _Format(_read_excel, _ExcelWriter),
     ".parquet": _Format(_read_parquet, _open_parquet),
     ".jsonl": _Format(_read_json_lines, _JsonLinesWriter),

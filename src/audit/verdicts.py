@@ -15,18 +15,19 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ..types.errors import SettingInvalid
-from ..types.texts import counted
+from ..types.texts import counted, listed
 from .journal import anchor_of
 from .record import chain_hash
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Container, Iterable, Mapping, Sequence
 
     from .record import CallRecord, Link
     from .signatures import PublicKey
 
 HEAD_NOTED: Final = "you noted its head"
-_MOST_NAMED: Final = 10
+WHOLE: Final = "it"
+_NO_HEAD: Final = "it is of another journal, its end was cut off, or it was written anew"
 _MOST_NEWER: Final = 6  # fields of which each may be hashed or not
 _HEAD: Final = re.compile(
     r"(?=.*[0-9a-f]{64})(?:sha256:)?(?P<call>[0-9a-f]{64})?(?:-(?P<chain>[0-9a-f]{64}))?", re.IGNORECASE
@@ -80,7 +81,7 @@ class Cover(NamedTuple):
     first: int  # line
     last: int
     by: str  # in words; "" for nothing
-    signer: str = ""  # who vouches with a key
+    signer: str = ""  # whose key vouches
     since: str = ""  # without a key: since when nobody can have changed them
 
     @property
@@ -93,7 +94,8 @@ class Verification:
     runs: tuple[VerifiedRun, ...]  # in the order of their ids
     findings: tuple[Finding, ...]  # the problems, run by run
     notes: tuple[str, ...] = ()  # remarks that are not problems
-    anchored: bool = False  # whether something that was kept elsewhere covers all of it
+    unvouched: str = WHOLE  # what nothing covers that was kept elsewhere, in words; "" if all is covered
+    has_heads: bool = True  # whether all given heads are in the file
     coverage: tuple[Cover, ...] = ()  # of a journal, line by line
     touched: frozenset[tuple[str, int]] = frozenset()
     """Run and number of the calls whose line in a journal, or saved file, is not what was written."""
@@ -103,41 +105,36 @@ class Verification:
     def is_altered(self, record: CallRecord) -> bool:
         """Whether a call is not as it was written, or stands where none was written."""
         return (record.run, record.call) in self.touched or any(
-            finding.verdict is Verdict.ALTERED
-            and finding.run == record.run
-            and any(record.call in calls for calls in finding.calls)
+            finding.run == record.run and any(record.call in calls for calls in finding.calls)
             for finding in self.findings
+            if finding.verdict is Verdict.ALTERED
         )
 
     @property
     def verdict(self) -> Verdict:
-        none = Verdict.INTACT if self.anchored else Verdict.UNANCHORED
+        none = Verdict.UNANCHORED if self.unvouched else Verdict.INTACT
         worst = list(Verdict)
         return max((finding.verdict for finding in self.findings), key=worst.index, default=none)
 
     @property
     def in_words(self) -> str:
-        """The verdict for a person: whose key vouches, or where something was changed."""
+        """The verdict for a person: whose key vouches, for what nobody does, or where it was changed."""
         match self.verdict:
             case Verdict.INTACT:
-                last = self.coverage[-1] if self.coverage else None
-                if last is None or not last.signer:
-                    return f"unchanged since {last.since if last else HEAD_NOTED}"
-                signers = dict.fromkeys(cover.signer for cover in self.coverage if cover.signer)
-                *others, latest = (f"{signer}'s" for signer in signers)
-                if others:
-                    return f"written by {', '.join(others)} and {latest} keys, unchanged"
-                return f"written by {latest} key, unchanged"
+                signers = list(dict.fromkeys(cover.signer for cover in self.coverage if cover.signer))
+                if not self.coverage or not self.coverage[-1].signer:
+                    return f"unchanged since {self.coverage[-1].since if self.coverage else HEAD_NOTED}"
+                return f"written by {' and '.join(signers)}, unchanged"
+            case Verdict.UNANCHORED:
+                return Verdict.UNANCHORED.removesuffix(WHOLE) + self.unvouched
+            case Verdict.TRUNCATED if not self.has_heads:
+                return "end missing, or not what the given head is of"
+            case Verdict.ALTERED if self.altered_lines:
+                return f"changed at {numbers_text('line', ranges_of(self.altered_lines))}"
             case Verdict.ALTERED:
-                calls = [
-                    part
-                    for found in self.findings
-                    for part in found.calls
-                    if found.verdict is Verdict.ALTERED
-                ]
-                numbers = _ranges(self.altered_lines) or tuple(calls)
-                kind = "line" if self.altered_lines else "call"
-                return f"changed at {_numbers_text(kind, numbers)}" if numbers else "changed"
+                found = (finding for finding in self.findings if finding.verdict is Verdict.ALTERED)
+                calls = [part for finding in found for part in finding.calls]
+                return f"changed at {numbers_text('call', calls)}" if calls else "changed"
             case verdict:
                 return verdict.value
 
@@ -159,14 +156,6 @@ class Verification:
     @property
     def intact(self) -> bool:
         return self.verdict is Verdict.INTACT
-
-    def has_head(self, head: str) -> bool:
-        """Whether a run has this head."""
-        call, chain = split_head(head)
-        return any(
-            (not call or call in (bare(run.head), run.chain)) and (not run.chain or chain in ("", run.chain))
-            for run in self.runs
-        )
 
     @property
     def consistent(self) -> bool:
@@ -225,20 +214,22 @@ class ReadRecord(NamedTuple):
 class Calls:
     """The chains of calls, run by run, in any order; what is in order is not kept."""
 
-    def __init__(self, heads: Iterable[str] = ()) -> None:
+    def __init__(self, anchors: Anchors) -> None:
         self.runs: dict[str, CallsOfRun] = {}
-        self._heads: dict[str, ReadRecord | None] = dict.fromkeys(heads)
+        self._heads = [split_head(head) for head in anchors.heads]
+        self._named: dict[str, ReadRecord | None] = {call: None for call, _ in self._heads if call}
 
-    def take(self, record: ReadRecord) -> None:
-        state = self.runs.get(record.run)
-        if state is None:
-            state = self.runs[record.run] = CallsOfRun(record.run)
-        state.take(record)
-        if self._heads and bare(record.hash) in self._heads:
-            self._heads[bare(record.hash)] = record
+    def take(self, link: Link, *, has_its_hash: bool) -> None:
+        record = ReadRecord(link.run, link.call or 0, link.previous, link.hash, link.place, has_its_hash)
+        self.begun(link.run).take(record)
+        if self._named and bare(link.hash) in self._named:
+            self._named[bare(link.hash)] = record
 
     def begun(self, run: str) -> CallsOfRun:
-        return self.runs.setdefault(run, CallsOfRun(run))
+        state = self.runs.get(run)
+        if state is None:
+            state = self.runs[run] = CallsOfRun(run)
+        return state
 
     def origin_note(self, run: str) -> list[str]:
         """Says that a run goes on from one that is not here."""
@@ -247,31 +238,34 @@ class Calls:
             return []
         return [f"{run_text(run)} goes on from an earlier run, which is not in this file."]
 
-    def missing_heads(self, known: Iterable[str] = ()) -> list[Finding]:
-        """What is wrong with the given hashes of calls, if they are not in ``known``."""
-        findings: list[Finding] = []
-        lasts = {bare(state.last) for state in self.runs.values()}
-        for head, record in self._heads.items():
-            if not head or head in lasts or head in known:
-                continue
-            if record is None:
+    def is_given(self, chain: str) -> bool:
+        """Whether a line's ``chain`` is, or is in, a given head."""
+        return any(chain in head for head in self._heads)
+
+    def missing_heads(self, chains: Container[str] | None = None) -> list[Finding]:
+        """What is wrong with the given heads; ``chains`` are those of them that lines have, if lines do."""
+        missing: list[Finding] = []
+        known = {"", *(bare(state.last) for state in self.runs.values())}
+        for call, chain in self._heads:
+            record = self._named.get(call)
+            is_there = call in known or record is not None or (chains is not None and call in chains)
+            if not is_there or (chain and chains is not None and chain not in chains):
+                given = "-".join(f"{part[:12]}…" for part in (call, chain) if part)
+                text = f"The given head {given} is not in it: {_NO_HEAD}."
+                missing.append(Finding(Verdict.TRUNCATED, text))
+            elif record is not None and call not in known:
                 text = (
-                    "No call has the expected head hash: the end of its run is missing, or it is another run."
+                    f"The expected head hash is that of call {record.call} of {run_text(record.run)}"
+                    f" ({record.place}), but there are later calls."
                 )
-                findings.append(Finding(Verdict.TRUNCATED, f"{text} ({head[:12]}…)"))
-                continue
-            text = (
-                f"The expected head hash is that of call {record.call} of {run_text(record.run)}"
-                f" ({record.place}), but there are later calls."
-            )
-            findings.append(Finding(Verdict.ALTERED, text, record.run))
-        return findings
+                missing.append(Finding(Verdict.ALTERED, text, record.run))
+        return missing
 
     def uncovered(self) -> list[str]:
         """The runs whose calls no given head covers. A run covers that from which it goes on."""
         lasts = {bare(state.last): run for run, state in self.runs.items()}
         covered: set[str] = set()
-        for head in self._heads:
+        for head in self._named:
             # The first call of a resumed run follows the last one of the run before,
             # so one head covers both.
             while head in lasts and lasts[head] not in covered:
@@ -347,7 +341,7 @@ class CallsOfRun:
             found.append(_altered(self.run, text, self._strangers))
         if order and missing:
             verb = "is" if _is_one(missing) else "are"
-            text = f"{_calls_text(missing)} of {run_text(self.run)} {verb} missing."
+            text = f"{numbers_text('Call', missing)} of {run_text(self.run)} {verb} missing."
             found.append(Finding(Verdict.ROWS_MISSING, text, self.run, tuple(missing)))
         return found
 
@@ -364,7 +358,7 @@ class CallsOfRun:
         if self.number < count:
             missing = (range(self.number + 1, count + 1),)
             text = (
-                f"{named} made {counted(count, 'call')}; {_calls_text(missing).lower()} at its end"
+                f"{named} made {counted(count, 'call')}; {numbers_text('call', missing)} at its end"
                 f" {'is' if _is_one(missing) else 'are'} missing."
             )
             return [Finding(Verdict.TRUNCATED, text, self.run, missing)]
@@ -379,17 +373,12 @@ class CallsOfRun:
 
 
 def _altered(run: str, what: str, links: Sequence[ReadRecord]) -> Finding:
-    calls = _ranges(link.call for link in links)
-    places = ", ".join(link.place for link in links[:_MOST_NAMED])
-    more = f" and {len(links) - _MOST_NAMED} more" if len(links) > _MOST_NAMED else ""
-    named = _calls_text(calls) if all(link.call for link in links) else "A record"
+    calls = ranges_of(link.call for link in links)
+    places = listed(link.place for link in links)
+    named = numbers_text("Call", calls) if all(link.call for link in links) else "A record"
     verb = "is" if len(links) == 1 else "are"
-    text = f"{named} of {run_text(run)} ({places}{more}) {verb} {what}."
+    text = f"{named} of {run_text(run)} ({places}) {verb} {what}."
     return Finding(Verdict.ALTERED, text, run, calls)
-
-
-def read_record(link: Link, *, has_its_hash: bool) -> ReadRecord:
-    return ReadRecord(link.run, link.call or 0, link.previous, link.hash, link.place, has_its_hash)
 
 
 def has_hash(link: Link) -> bool:
@@ -414,11 +403,8 @@ def has_newer_hash(link: Link, others: Mapping[str, Any]) -> bool:
     )
 
 
-def newer(where: str) -> Finding:
-    """What is said of records that this version cannot judge, and that nobody edited."""
-    return Finding(
-        Verdict.UNVERIFIABLE, f"{where} by a newer version, and not verifiable here: use that version."
-    )
+NEWER: Final = "by a newer version, and not verifiable here: use that version"
+"""What is said of records that this version cannot judge, and that nobody edited."""
 
 
 def bare(text: str) -> str:
@@ -426,32 +412,24 @@ def bare(text: str) -> str:
     return text.strip().lower().removeprefix("sha256:")
 
 
-def _ranges(calls: Iterable[int]) -> tuple[range, ...]:
+def ranges_of(numbers: Iterable[int]) -> tuple[range, ...]:
     ranges: list[range] = []
-    for call in calls:
-        if ranges and call == ranges[-1].stop:
-            ranges[-1] = range(ranges[-1].start, call + 1)
+    for number in numbers:
+        if ranges and number == ranges[-1].stop:
+            ranges[-1] = range(ranges[-1].start, number + 1)
         else:
-            ranges.append(range(call, call + 1))
+            ranges.append(range(number, number + 1))
     return tuple(ranges)
 
 
-def _calls_text(calls: Sequence[range]) -> str:
-    return _numbers_text("Call", calls)
+def numbers_text(kind: str, numbers: Sequence[range]) -> str:
+    """The numbers in words, such as ``calls 3, 5 to 9``."""
+    texts = (str(part[0]) if part.stop - part.start == 1 else f"{part[0]} to {part[-1]}" for part in numbers)
+    return f"{kind}{'' if _is_one(numbers) else 's'} {listed(texts)}"
 
 
-def _numbers_text(kind: str, calls: Sequence[range]) -> str:
-    """The numbers in words, such as ``Calls 3, 5 to 9``."""
-    texts = [
-        str(part.start) if part.stop - part.start == 1 else f"{part.start} to {part.stop - 1}"
-        for part in calls[:_MOST_NAMED]
-    ]
-    more = f" and {len(calls) - _MOST_NAMED} more" if len(calls) > _MOST_NAMED else ""
-    return f"{kind}{'' if _is_one(calls) else 's'} {', '.join(texts)}{more}"
-
-
-def _is_one(calls: Sequence[range]) -> bool:
-    return len(calls) == 1 and calls[0].stop - calls[0].start == 1
+def _is_one(numbers: Sequence[range]) -> bool:
+    return len(numbers) == 1 and numbers[0].stop - numbers[0].start == 1
 
 
 def run_text(run: str) -> str:

@@ -18,6 +18,8 @@ from .calls_table import (
 from .record import FIELDS, chain_hash
 from .table_formats import TableError, read_table_file
 from .verdicts import (
+    NEWER,
+    WHOLE,
     Anchors,
     Calls,
     Finding,
@@ -26,10 +28,7 @@ from .verdicts import (
     VerifiedRun,
     has_hash,
     has_newer_hash,
-    newer,
-    read_record,
     run_text,
-    split_head,
 )
 from .verify_journal import verify_journal
 
@@ -75,7 +74,7 @@ def verify_table(
     if len(lost_columns(table)) == len(COLUMNS) + 1:
         raise TableError("The table has none of the columns of Tool calls: it holds no calls")
     lost = [name for name in lost_columns(table) if tools is None or name != "Tool"]
-    calls = Calls(split_head(text)[0] for text in Anchors.of(head).heads)
+    calls = Calls(Anchors.of(head))
     wrong = is_newer = False
     for link, others in zip(links_of(table, tools), strange_values(table), strict=True):
         has_its_hash = has_hash(link) or any(
@@ -84,7 +83,7 @@ def verify_table(
         if not has_its_hash and has_newer_hash(link, others):
             has_its_hash = is_newer = True
         wrong = wrong or not has_its_hash
-        calls.take(read_record(link, has_its_hash=has_its_hash))
+        calls.take(link, has_its_hash=has_its_hash)
     findings: list[Finding] = []
     # A missing column does no harm if all hashes are right: it was empty. One of a later version is missing
     # in older tables, where a wrong hash means what it says.
@@ -93,7 +92,7 @@ def verify_table(
         text = f"Hashes cannot be computed without columns that are missing: {', '.join(lost)}."
         findings.append(Finding(Verdict.UNVERIFIABLE, text))
     if is_newer:
-        findings.append(newer("The table was written"))
+        findings.append(Finding(Verdict.UNVERIFIABLE, f"The table was written {NEWER}."))
     notes = ["There are no calls in this table."] if not calls.runs and not findings else []
     runs: list[VerifiedRun] = []
     for run, state in sorted(calls.runs.items()):
@@ -101,7 +100,8 @@ def verify_table(
         findings += state.findings(contents=not lost, order={"Run", "Call"}.isdisjoint(lost), linked=linked)
         notes += calls.origin_note(run)
         runs.append(VerifiedRun(run, state.count, state.last))
-    findings += calls.missing_heads()
+    missing = calls.missing_heads()
+    findings += missing
     uncovered = calls.uncovered()
     if runs and uncovered:
         notes.append(
@@ -113,8 +113,11 @@ def verify_table(
     if runs and others:
         named = listed(f"'{name[:40]}'" for name in others)
         notes.append(f"Columns that are not those of the records, and that nothing covers: {named}.")
-    covered = bool(runs) and not uncovered and not others
-    return Verification(tuple(runs), tuple(findings), tuple(notes), covered)
+    unvouched = "its other columns" if others else ""
+    if uncovered or not runs:
+        unvouched = WHOLE if len(uncovered) == len(runs) else listed(map(run_text, uncovered))
+    has_heads = all(finding.verdict is not Verdict.TRUNCATED for finding in missing)
+    return Verification(tuple(runs), tuple(findings), tuple(notes), unvouched, has_heads)
 
 
 _LATER: Final = frozenset(field.column for field in FIELDS.values() if field.later)

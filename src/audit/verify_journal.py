@@ -10,10 +10,11 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from dataclasses import dataclass, field
+from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
-from ..types.texts import counted, listed
+from ..types.texts import counted, escape, listed
 from .journal import FORMAT, keys_file, known_keys_file
 from .journal_lines import (
     LINES,
@@ -29,6 +30,8 @@ from .record import blobs_of, link_of
 from .signatures import Checkpoint, PublicKey, SignatureError, known_keys, own_keys, stamped_at
 from .verdicts import (
     HEAD_NOTED,
+    NEWER,
+    WHOLE,
     Anchors,
     Calls,
     Cover,
@@ -38,15 +41,40 @@ from .verdicts import (
     VerifiedRun,
     has_hash,
     has_newer_hash,
-    newer,
-    read_record,
-    split_head,
+    numbers_text,
+    ranges_of,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _MOST_NAMED: Final = 10
+_NO_JOURNALS: Final = {
+    b"\x1f\x8b": ": it is compressed",
+    b"PK": ": it is compressed",
+    b"\xff\xfe": ": it is UTF-16, as Windows PowerShell writes what > is given",
+}
+"""What a file is that begins so."""
+
+
+class _Fault(Enum):
+    """What may be wrong with a line: a verdict, and what stands behind the numbers of such lines."""
+
+    TORN = Verdict.TRUNCATED, "incomplete, and not read"
+    BEGINNING = Verdict.ALTERED, "changed, or what stood before it is missing"
+    REPEATED = Verdict.ALTERED, "the line before it once more"
+    CHANGED = Verdict.ALTERED, "changed, or not what followed the line before when it was written"
+    NO_LINE = Verdict.ALTERED, "not a line of a journal"
+    CLOSED = Verdict.ALTERED, "closes a run that was closed already"
+    NO_NOTE = Verdict.ALTERED, "no checkpoint of a journal"
+    OTHER_LINES = (
+        Verdict.ALTERED,
+        "a checkpoint, but not of the lines before it: they were changed, or it was",
+    )
+    NOT_SIGNED = Verdict.ALTERED, "the signature was not made with the key that it names"
+    NOT_STAMPED = Verdict.ALTERED, "the time-stamp is not one of this checkpoint"
+    FILES = Verdict.ALTERED, "its list of files is not that of its result"
+    NEWER = Verdict.UNVERIFIABLE, f"written {NEWER}"
 
 
 def verify_journal(
@@ -79,14 +107,6 @@ class _End:
     chain: str = ""  # of the last line of the run
 
 
-class _Anchor(NamedTuple):
-    """What covers a line and all before it, see `Cover`."""
-
-    by: str
-    signer: str = ""
-    since: str = ""
-
-
 @dataclass(slots=True)
 class _Check:
     """What was found until now."""
@@ -94,35 +114,30 @@ class _Check:
     file: Path
     anchors: Anchors
     findings: list[Finding] = field(default_factory=list[Finding])
-    _heads: list[tuple[str, str]] = field(init=False)
-    _keys: dict[PublicKey, str] = field(init=False)  # and whose they are
-    _why_no_keys: list[str] = field(default_factory=list[str])
+    _faults: dict[_Fault, list[int]] = field(default_factory=dict[_Fault, list[int]])  # lines
     _calls: Calls = field(init=False)
     _ends: dict[str, _End] = field(default_factory=dict[str, _End])
     _run: str = ""
-    _chain: str = ""
+    _last: JournalLine | None = None
+    _chain: str = ""  # of the last line
     _in_chain: int = 0  # lines since the chain began
-    _last: int = 0  # number of the last line
+    _begun: list[int] = field(default_factory=list[int])  # lines at which a chain begins
+    _is_broken: bool = False  # whether a line since then does not follow the one before
+    _covers: list[Cover] = field(default_factory=list[Cover])
     _parts: dict[int, int] = field(default_factory=dict[int, int])  # files, and their first lines
     _next: int = 0  # the file that has to follow, as the last line says
     _touched: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
-    _altered: set[int] = field(default_factory=set[int])
-    # Numbers of lines: that do not follow, of a newer version, with spaces, at which a chain begins.
-    _strangers: list[str] = field(default_factory=list[str])
-    _newer: list[str] = field(default_factory=list[str])
-    _spaced: list[str] = field(default_factory=list[str])
-    _segments: list[int] = field(default_factory=list[int])
-    _anchored: dict[int, _Anchor] = field(
-        default_factory=dict[int, "_Anchor"]
-    )  # line, and what covers up to it
-    _unknown: dict[str, None] = field(default_factory=dict[str, None])
-    _found: set[str] = field(default_factory=set[str])
+    _spaced: list[int] = field(default_factory=list[int])  # lines with other line breaks or spaces
+    _has_crlf: bool = False
+    _unknown: list[str] = field(default_factory=list[str])  # fields
+    _heads: set[str] = field(default_factory=set[str])  # the given ones that lines have
     _files: Counter[str] = field(default_factory=Counter[str])
+    _keys: dict[PublicKey, str] = field(init=False)  # and whose they are
+    _why_no_keys: list[str] = field(default_factory=list[str])
     _foreign: dict[str, None] = field(default_factory=dict[str, None])
 
     def __post_init__(self) -> None:
-        self._heads = [split_head(head) for head in self.anchors.heads]
-        self._calls = Calls(call for call, _ in self._heads if call)
+        self._calls = Calls(self.anchors)
         self._keys = {key: key.name for key in self.anchors.keys or ()}
         if self.anchors.keys is not None:
             return
@@ -135,89 +150,164 @@ class _Check:
         except SignatureError as error:
             self._why_no_keys.append(f"{error}.")
 
-    def _find(self, text: str, verdict: Verdict = Verdict.ALTERED, *, line: int | None = None) -> None:
+    def _find(self, text: str, verdict: Verdict = Verdict.ALTERED) -> None:
         self.findings.append(Finding(verdict, text))
-        if line is not None:
-            self._altered.add(line)
+
+    def _fault(self, line: JournalLine, fault: _Fault) -> None:
+        self._faults.setdefault(fault, []).append(line.number)
 
     def take(self, line: JournalLine) -> None:
         # Empty lines are not handed on, but have numbers.
-        if line.number > self._last + 1 or not line.is_as_written:
-            self._spaced.append(str(line.number))
-        self._last = line.number
+        if line.number > (self._last.number if self._last else 0) + 1 or not line.is_as_written:
+            self._spaced.append(line.number)
+            self._has_crlf = self._has_crlf or line.data.endswith(b"\r\n")
+        before, self._last = self._last, line
         # The first line of another file may have no end, either.
-        if line.torn and (self._segments or START.startswith(line.data[: len(START)])):
-            self._find(f"Line {line.number} is incomplete, and was not read.", Verdict.TRUNCATED)
+        if line.torn and (self._begun or START.startswith(line.data[: len(START)])):
+            self._fault(line, _Fault.TORN)
             return
         try:
             entry = line.entry()
         except (ValueError, RecursionError):
             entry = {}
-        is_sound = self._link(line, entry)
-        run, kind = str(entry.get("run", "")), entry.get("kind")
+        is_sound = self._follows(line, entry)
         self._check_part(line, entry)
-        if kind != "checkpoint":
-            self._look_for_unknown(entry, line.number)
+        fault = self._fault_of(line, entry, is_sound=is_sound)
+        if fault is None and not is_sound:
+            fault = _Fault.BEGINNING if before is None else _Fault.CHANGED
+            fault = _Fault.REPEATED if before is not None and before.data == line.data else fault
+        if fault is not None:
+            self._fault(line, fault)
+
+    def _follows(self, line: JournalLine, entry: dict[str, Any]) -> bool:
+        """Checks that a line follows the line before, and whether a given head is its ``chain``."""
+        follows, self._chain = line.linked(self._chain)
+        # Files of several runs may stand one behind the other.
+        if not self._begun or (not follows and line.data.startswith(START) and line.follows("")):
+            follows = follows or bool(self._begun)
+            self._end_segment(line.number)
+            self._begun.append(line.number)
+            self._in_chain, self._is_broken = 0, False
+        self._in_chain += 1
+        is_sound = follows and line.says(entry)
+        # Behind a line that does not follow, an anchor says nothing of what is before that line.
+        self._is_broken = self._is_broken or not is_sound
+        if follows and self._calls.is_given(self._chain):
+            self._heads.add(self._chain)
+            self._cover(line, f"the head {self._chain[:12]}… that you noted", since=HEAD_NOTED)
+        return is_sound
+
+    @property
+    def _uncovered(self) -> int:
+        """The first line that nothing covers until now."""
+        return self._covers[-1].last + 1 if self._covers else 1
+
+    def _cover(self, line: JournalLine, by: str, signer: str = "", since: str = "") -> None:
+        if not self._is_broken:
+            # The last of several in one line counts.
+            first = self._covers.pop().first if self._uncovered > line.number else self._uncovered
+            self._covers.append(Cover(first, line.number, by, signer, since))
+
+    def _end_segment(self, behind: int) -> None:
+        if self._uncovered < behind:
+            self._covers.append(Cover(self._uncovered, behind - 1, ""))
+
+    def _fault_of(self, line: JournalLine, entry: dict[str, Any], *, is_sound: bool) -> _Fault | None:
+        """What is wrong with a line, beside its place; takes over what it says."""
+        run, kind = str(entry.get("run", "")), entry.get("kind")
+        if is_sound and kind != "checkpoint" and len(self._unknown) < _MOST_NAMED:
+            self._unknown += [f"'{name[:40]}' (line {line.number})" for name in unknown_fields(entry)]
         match kind:
             case "start" if run:
                 self._run = run
                 self._ends.setdefault(run, _End())
+                return _Fault.NEWER if is_sound and entry.get("format") != FORMAT else None
             case "call" if run:
-                if not is_sound:
-                    self._touch(entry)
                 self._ends.setdefault(run, _End())
-                self._take_call(entry, line.number)
-            # The first end counts; a second one is a finding below, whatever it says.
-            case "end" if run and self._ends.get(run, _End()).count is None:
+                return self._fault_of_call(line, entry, is_sound=is_sound)
+            # The first end counts; a second one is a finding, whatever it says.
+            case "end" if run in self._ends and self._ends[run].count is not None:
+                return _Fault.CLOSED
+            case "end" if run:
                 self._ends[run] = _closing(entry, self._chain)
+                return None
             case "checkpoint":
-                if problem := self._problem_of_note(entry, line):
-                    self._find(f"Line {line.number}{problem}", line=line.number)
                 if self._run in self._ends:
                     self._ends[self._run].chain = self._chain
+                return self._fault_of_note(line, entry)
             case str() if (kind in OTHERS and run) or kind in {"next", "part"}:
-                pass
+                return None
             case str() if is_sound and kind not in LINES and kind != "call":
-                self._newer.append(str(line.number))
+                return _Fault.NEWER
             case _:
-                is_second_end = kind == "end" and run in self._ends
-                what = f"closes run {run} again" if is_second_end else "is not a line of a journal"
-                self._find(f"Line {line.number} {what}.", line=line.number)
+                return _Fault.NO_LINE
 
-    def _take_call(self, entry: dict[str, Any], number: int) -> None:
-        link = link_of(entry, f"line {number}")
-        has_its_hash = has_hash(link)
-        others = {name: entry[name] for name in unknown_fields(entry)}
-        if not has_its_hash and has_newer_hash(link, others):
-            has_its_hash = True
-            self._newer.append(str(number))
+    def _fault_of_call(self, line: JournalLine, entry: dict[str, Any], *, is_sound: bool) -> _Fault | None:
+        link = link_of(entry, f"line {line.number}")
+        has_its_hash, is_newer = has_hash(link), False
         if not has_its_hash:
-            self._altered.add(number)
-        self._calls.take(read_record(link, has_its_hash=has_its_hash))
-        if entry.get("files"):
-            self._check_files(entry, number)
-
-    def _link(self, line: JournalLine, entry: dict[str, Any]) -> bool:
-        """Checks that a line follows the line before, and whether a given head is its ``chain``."""
-        follows, self._chain = line.linked(self._chain)
-        is_first = not self._segments
-        # Files of several runs may stand one behind the other.
-        if is_first or (not follows and line.data.startswith(START) and line.follows("")):
-            self._segments.append(line.number)
-            self._in_chain, follows = 0, follows or not is_first
-        is_sound = follows and line.says(entry)
+            others = {name: entry[name] for name in unknown_fields(entry)}
+            has_its_hash = is_newer = has_newer_hash(link, others)
+        self._calls.take(link, has_its_hash=has_its_hash)
+        fault = self._fault_of_files(line, entry) if entry.get("files") else None
         if not is_sound:
-            self._strangers.append(str(line.number))
-            self._altered.add(line.number)
-        elif entry.get("kind") == "start" and entry.get("format") != FORMAT:
-            self._newer.append(str(line.number))
-        self._in_chain += 1
-        if follows and any(self._chain in head for head in self._heads):
-            self._found.add(self._chain)
-            self._anchored[line.number] = _Anchor(
-                f"the head {self._chain[:12]}… that you noted", since=HEAD_NOTED
+            self._touched.add(_place_of(entry))
+        return _Fault.NEWER if is_newer and fault is None and is_sound else fault
+
+    def _fault_of_files(self, line: JournalLine, entry: dict[str, Any]) -> _Fault | None:
+        """Compares the saved files of a call with the digests on record."""
+        try:
+            blobs = [(block["sha256"], block["size"]) for block in blobs_of(entry.get("content"))]
+            files = [str(name) for name in entry["files"]]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            return _Fault.FILES
+        if not blobs:
+            self._files["without a digest on record, so nobody can know whether they were changed"] += len(
+                files
             )
-        return is_sound
+            return None
+        for name, (digest, size) in zip(files, blobs, strict=False):
+            found = saved_file(name, self.file)
+            if found is None:
+                self._files["not there any more, and so not checked"] += 1
+            elif not is_as_saved(found, digest, size):
+                text = f"The file {found} of line {line.number} is not what was saved."
+                run, number = _place_of(entry)
+                self.findings.append(Finding(Verdict.ALTERED, text, run, ranges_of([number])))
+        return None if len(blobs) == len(files) else _Fault.FILES
+
+    def _fault_of_note(self, line: JournalLine, entry: dict[str, Any]) -> _Fault | None:
+        """Checks a checkpoint: what it says of the lines before, who signed it, and its time-stamp."""
+        note, token = Checkpoint.parse(entry.get("note")), entry.get("time_stamp")
+        # Nothing covers what stands in the last line beside a signature.
+        beside = {"time_stamp"} if note is not None and not note.signer else set[str]()
+        if note is None or entry.keys() != {"kind", "note", "chain", *beside}:
+            return _Fault.NO_NOTE
+        # The checkpoint itself is counted already. Where a line is wrong, their number may be, too.
+        if not line.follows(note.chain) or (note.lines != self._in_chain - 1 and not self._is_broken):
+            return _Fault.OTHER_LINES
+        if note.signer:
+            key = note.key_of(self._keys)
+            if key is None:  # it says nothing, neither for the journal nor against it
+                same = [own.label for own in self._keys if own.name == note.signer]
+                other = f" (and not by {listed(same)})" if same else ""
+                self._foreign[f"{_distinct(note.label)}{other}"] = None
+            elif not key.has_signed(note.text.encode(), note.signature):
+                return _Fault.NOT_SIGNED
+            else:
+                signer = f"{self._keys[key]}'s key ({key.id.hex()})"
+                self._cover(line, f"the signature with {signer} of {note.at}", signer)
+            return None
+        stamped = stamped_at(token, entry["note"], self.anchors.roots) if isinstance(token, str) else None
+        if stamped is None:
+            return _Fault.NOT_STAMPED
+        moment, is_trusted = stamped
+        if is_trusted:
+            by = f"the time-stamp of {moment:%Y-%m-%dT%H:%M:%SZ}"
+            self._cover(line, by, since=by)
+        else:
+            self._foreign[f"a server for time-stamps ({moment:%Y-%m-%dT%H:%M:%SZ})"] = None
+        return None
 
     def _check_part(self, line: JournalLine, entry: dict[str, Any]) -> None:
         """Checks that the journal's files are all there, and in their order."""
@@ -237,78 +327,14 @@ class _Check:
             self._find(f"Line {line.number} stands where a journal went on in another file.")
         self._next = line.part + 1 if kind == "next" else 0
 
-    def _look_for_unknown(self, entry: dict[str, Any], number: int) -> None:
-        for name in unknown_fields(entry):
-            # A file that is no journal would have each of its fields remembered.
-            if len(self._unknown) < _MOST_NAMED:
-                self._unknown[f"'{name[:40]}' (line {number})"] = None
-
-    def _problem_of_note(self, entry: dict[str, Any], line: JournalLine) -> str | None:
-        """Checks a checkpoint: what it says of the lines before, who signed it, and its time-stamp."""
-        note, token = Checkpoint.parse(entry.get("note")), entry.get("time_stamp")
-        # Nothing covers what stands in the last line beside a signature.
-        beside = {"time_stamp"} if note is not None and not note.signer else set[str]()
-        if note is None or entry.keys() != {"kind", "note", "chain", *beside}:
-            return " is no checkpoint of a journal."
-        # The checkpoint itself is counted already.
-        if note.lines != self._in_chain - 1 or not line.follows(note.chain):
-            return ": the checkpoint is not one of the lines before it: they were changed, or it was."
-        if note.signer:
-            key = note.key_of(self._keys)
-            if key is None:  # it says nothing, neither for the journal nor against it
-                self._foreign[note.signer] = None
-            elif key.has_signed(note.text.encode(), note.signature):
-                signer = self._keys[key]
-                by = f"the signature with {signer}'s key ({key.id.hex()}) of {note.at}"
-                self._anchored[line.number] = _Anchor(by, signer)
-            else:
-                return f": the signature with the name {key.name} was not made with that key."
-            return None
-        stamped = stamped_at(token, entry["note"], self.anchors.roots) if isinstance(token, str) else None
-        if stamped is None:
-            return ": the time-stamp is not one of this checkpoint."
-        moment, is_trusted = stamped
-        if is_trusted:
-            by = f"the time-stamp of {moment:%Y-%m-%dT%H:%M:%SZ}"
-            self._anchored[line.number] = _Anchor(by, since=by)
-        else:
-            self._foreign[f"a server for time-stamps ({moment:%Y-%m-%dT%H:%M:%SZ})"] = None
-        return None
-
-    def _touch(self, entry: dict[str, Any]) -> None:
-        if isinstance(call := entry.get("call"), int):
-            self._touched.add((str(entry.get("run", "")), call))
-
-    def _check_files(self, entry: dict[str, Any], number: int) -> None:
-        """Compares the saved files of a call with the digests on record."""
-        try:
-            blobs = [(block["sha256"], block["size"]) for block in blobs_of(entry.get("content"))]
-            files = [str(name) for name in entry["files"]]
-        except (ValueError, KeyError, TypeError, RecursionError):
-            self._find(f"Line {number}: its list of files cannot be read.", line=number)
-            return
-        if not blobs:
-            self._files["without a digest on record, so nobody can know whether they were changed"] += len(
-                files
-            )
-            return
-        if len(blobs) != len(files):
-            self._find(
-                f"Line {number} names {len(files)} files, and the result had {len(blobs)}.", line=number
-            )
-        for name, (digest, size) in zip(files, blobs, strict=False):
-            found = saved_file(name, self.file)
-            if found is None:
-                self._files["not there any more, and so not checked"] += 1
-            elif not is_as_saved(found, digest, size):
-                self._touch(entry)
-                self._find(f"The file {found} of line {number} is not what was saved.", line=number)
-
     def result(self) -> Verification:
-        if not self._ends and self._strangers:
-            text = "No line is one of a journal. Give the file that a run wrote."
+        last = self._last.number if self._last else 0
+        if not self._ends and self._is_broken:
+            with self.file.open("rb") as stream:
+                data = stream.read(2)
+            text = f"No line is one of a journal{_NO_JOURNALS.get(data, '')}. Give the file that a run wrote."
             return Verification((), (Finding(Verdict.NO_JOURNAL, text),))
-        if not self._ends and not self.findings:
+        if not self._ends and not self._faults:
             self._find("There is no run in this file.", Verdict.TRUNCATED)
         runs: list[VerifiedRun] = []
         notes: list[str] = []
@@ -318,30 +344,11 @@ class _Check:
             self.findings += state.end_findings(end.count, end.head)
             notes += self._calls.origin_note(run)
             runs.append(VerifiedRun(run, state.count, state.last or end.head, end.outcome, end.chain))
-        self._look_at_the_whole()
-        coverage = self._coverage()
-        is_one_chain = not self._spaced and len(self._segments) == 1
-        return Verification(
-            tuple(runs),
-            tuple(self.findings),
-            tuple(notes + self._notes(coverage)),
-            bool(runs) and is_one_chain and all(cover.by for cover in coverage),
-            tuple(coverage),
-            frozenset(self._touched),
-            tuple(sorted(self._altered)),
-        )
-
-    def _look_at_the_whole(self) -> None:
-        """Finds what shows only when all lines were read."""
-        if self._strangers:
-            what = "Line" if len(self._strangers) == 1 else "Lines"
-            self._find(
-                f"{what} {listed(self._strangers)} of the file: changed, or not what followed the line before"
-                " when it was written."
-            )
-        if self._newer:
-            what, verb = ("Line", "was") if len(self._newer) == 1 else ("Lines", "were")
-            self.findings.append(newer(f"{what} {listed(self._newer)} of the file {verb} written"))
+        altered: list[int] = []
+        for fault, lines in self._faults.items():
+            verdict, what = fault.value
+            self._find(f"{numbers_text('Line', ranges_of(lines))}: {what}.", verdict)
+            altered += lines if verdict is Verdict.ALTERED else []
         if self._next:
             name = part_file(self.file, self._next).name
             self._find(
@@ -349,64 +356,73 @@ class _Check:
                 Verdict.TRUNCATED,
             )
         # Empty lines at the end are not among the lines of a journal.
-        *_, last = journal_parts(self.file).values()
-        with last.open("rb") as stream:
+        *_, end_file = journal_parts(self.file).values()
+        with end_file.open("rb") as stream:
             stream.seek(max(0, stream.seek(0, 2) - 2))
             if stream.read().isspace():
-                self._spaced.append(str(self._last + 1))
-        for _, chain in self._heads:
-            if chain and chain not in self._found:
-                self._find(
-                    f"No line has the expected chain {chain[:12]}…: its end is missing, or it is another.",
-                    Verdict.TRUNCATED,
-                )
-        self.findings += self._calls.missing_heads(self._found)
+                self._spaced.append(last + 1)
+        missing = self._calls.missing_heads(self._heads)
+        self.findings += missing
+        self._end_segment(last + 1)
+        return Verification(
+            tuple(runs),
+            tuple(self.findings),
+            tuple(notes + self._notes()),
+            self._unvouched() if runs else WHOLE,
+            all(finding.verdict is not Verdict.TRUNCATED for finding in missing),
+            tuple(self._covers),
+            frozenset(self._touched),
+            tuple(sorted(altered)),
+        )
 
-    def _coverage(self) -> list[Cover]:
-        """Which lines are covered by what: each by the next anchor behind it in its chain."""
-        covers: list[Cover] = []
-        # Behind a line that does not follow, an anchor says nothing of what is before that line.
-        if self._strangers or not self._segments:
-            return [Cover(1, self._last, "")] if self._last else []
-        for first, behind in zip(self._segments, [*self._segments[1:], self._last + 1], strict=True):
-            for line in sorted(line for line in self._anchored if first <= line < behind):
-                covers.append(Cover(first, line, *self._anchored[line]))
-                first = line + 1
-            if first < behind:
-                covers.append(Cover(first, behind - 1, ""))
-        return covers
+    def _unvouched(self) -> str:
+        """For what nobody vouches: some lines; what stands between them; that there are no others."""
+        open_lines = [range(cover.first, cover.last + 1) for cover in self._covers if not cover.by]
+        if open_lines:
+            return numbers_text("line", open_lines) if len(self._covers) > len(open_lines) else WHOLE
+        if self._spaced:
+            return "its line breaks"
+        return "that its files belong together" if len(self._begun) > 1 else ""
 
-    def _notes(self, coverage: list[Cover]) -> list[str]:
+    def _notes(self) -> list[str]:
         notes = [f"{_files_text(count)} {what}." for what, count in self._files.items()]
         if len(self._parts) > 1:
-            ends = [*list(self._parts.values())[1:], self._last + 1]
+            ends = [*list(self._parts.values())[1:], self._covers[-1].last + 1]
             files = [
                 f"{part_file(self.file, part).name} has lines {first} to {end - 1}"
                 for (part, first), end in zip(self._parts.items(), ends, strict=True)
             ]
             notes.append(f"The journal is in {len(files)} files: {listed(files)}.")
         if self._unknown:
-            notes.append(f"Fields that this version does not know: {', '.join(self._unknown)}.")
+            notes.append(f"Fields that this version does not know: {listed(self._unknown)}.")
         if self._spaced:
+            copied = ", as in a copy by mail, or by Git on Windows" if self._has_crlf else ""
             notes.append(
-                "Line breaks or spaces are not those that were written: in or before line"
-                f" {listed(self._spaced)}."
+                f"Line breaks or spaces are not those that were written{copied}: in or before"
+                f" {numbers_text('line', ranges_of(self._spaced))}. What the lines say was checked."
             )
-        if len(self._segments) > 1:
+        if len(self._begun) > 1:
             notes.append(
-                f"Files were put one behind the other, at line {listed(map(str, self._segments[1:]))}:"
-                " nothing says whether they belong together, and that none is missing."
+                "Files were put one behind the other, at"
+                f" {numbers_text('line', ranges_of(self._begun[1:]))}: nothing says whether they belong"
+                " together, and that none is missing."
             )
         notes += self._why_no_keys
         if self._foreign:
             notes.append(
-                f"Signed by {listed(self._foreign)}, whom you do not know, so that it does not count. If you"
+                f"Signed by {listed(self._foreign)}, which you do not know, so that it does not count. If you"
                 " have the public key, or certificate: audit trust KEY --as NAME, or --tsa-certificate."
             )
-        uncovered = [cover.lines for cover in coverage if not cover.by]
-        if uncovered and not self.findings:
-            what = f"line {listed(uncovered)}" if len(coverage) > 1 else "the file"
-            calls = " A given head covers calls, and not what else stands in the file." if self._heads else ""
+        if self.findings:
+            return notes
+        uncovered = [range(cover.first, cover.last + 1) for cover in self._covers if not cover.by]
+        if uncovered:
+            what = numbers_text("line", uncovered) if len(self._covers) > 1 else "the file"
+            calls = (
+                " A given head covers calls, and not what else stands in the file."
+                if self.anchors.heads
+                else ""
+            )
             # Whoever got a file that somebody signed is not helped by a key of their own.
             or_sign = "" if self._foreign else ", or sign what you write: knime-mcp audit key new"
             notes.append(
@@ -414,9 +430,19 @@ class _Check:
                 f" have written that anew, or cut off its end.{calls} Note the head elsewhere and give it"
                 f" with --head{or_sign}."
             )
-        elif coverage and not self._heads and not self.findings:
+        elif self._covers and not self.anchors.heads:
             notes.append("Whether whole runs were cut off behind the last signature shows only with --head.")
         return notes
+
+
+def _place_of(call: dict[str, Any]) -> tuple[str, int]:
+    number = call.get("call")
+    return str(call.get("run", "")), number if isinstance(number, int) else 0
+
+
+def _distinct(label: str) -> str:
+    """A stranger's name with letters that may look like others, such as Cyrillic ones, by their numbers."""
+    return "".join(letter if letter.isascii() else escape(letter) for letter in label)
 
 
 def _closing(entry: dict[str, Any], chain: str) -> _End:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
+from urllib.parse import urlsplit
 
 import typer
 
-from ..agents.model.chat_model import DEFAULT_TIMEOUT, is_anthropic
+from ..agents.model.chat_model import DEFAULT_TIMEOUT, is_anthropic, model_route
 from .command_errors import CommandError, ExitCode, Interrupt, UsageError, at_terminal, reports_errors
 from .connection_options import ConnectionOptions
 from .files import (
@@ -22,109 +23,81 @@ from .files import (
     write_page,
 )
 from .named_servers import known_model
-from .shared_options import SELDOM, SaveDirOption, ServersOption, options_under, takes
+from .sessions import secret_in
+from .shared_options import SAVE_DIR, SELDOM, ServersOption, options_under, takes
 from .terminal import complain, note, print_json, print_markdown, print_text
 
 if TYPE_CHECKING:
     from .agent_run import AgentRun
 
 _model = options_under("The model")
-_limit = options_under("What the agent may do")
+# Who answers nobody without a key, and the variable that their own documentation puts it into.
+_KEYS: Final = {"api.anthropic.com": "ANTHROPIC_API_KEY", "api.openai.com": "OPENAI_API_KEY"}
+_LIMITS: Final = "What the agent may do"
+_limit = options_under(_LIMITS)
 _seldom = options_under(SELDOM, hidden=True)
+_option = options_under()
 
 
 @dataclass(frozen=True, kw_only=True)
 class AgentSettings:
     """The options of `agent` and `chat`."""
 
-    model: Annotated[
-        str,
-        _model(
-            "Which model; anthropic:NAME is one of Anthropic's. By default that of config model.",
-            metavar="NAME",
-            envvar="KNIME_MCP_MODEL",
-            show_envvar=False,
-            show_default=False,
-        ),
-    ] = ""
-    model_url: Annotated[
-        str | None,
-        _model(
-            "Its API, such as http://localhost:11434/v1 (Ollama).",
-            metavar="URL",
-            envvar="KNIME_MCP_MODEL_URL",
-            show_envvar=False,
-        ),
-    ] = None
-    api_key_env: Annotated[
-        str | None, _model("The environment variable with its API key.", metavar="VARIABLE")
-    ] = None
-    api_key: Annotated[
-        str | None,
-        _seldom(
-            "Send this credential to the model's endpoint: its password is looked up like that of"
-            " --credential, in KNIME_MCP_<NAME>_PASSWORD or the system's keyring.",
-            "--api-key",
-            metavar="NAME",
-        ),
-    ] = None
-    temperature: Annotated[
-        float | None, _seldom("How much chance there is in the answers.", min=0.0, metavar="T")
-    ] = None
-    token_limit: Annotated[
-        int | None, _seldom("The most tokens of one answer of the model.", min=1, metavar="N")
-    ] = None
-    request_fields: Annotated[
-        str,
-        _seldom(
-            'What else is to be in each request to the model, such as \'{"reasoning_effort": "low"}\'.',
-            metavar="JSON",
-        ),
-    ] = ""
-    model_timeout: Annotated[
-        float, _seldom("Seconds that the model may be silent.", min=0.1, metavar="SECONDS")
-    ] = DEFAULT_TIMEOUT
-    longest_wait: Annotated[
-        float,
-        _seldom(
-            "The most seconds to wait in all for one answer of the model, where its service is busy or asks"
-            " to wait.",
-            min=0.0,
-            metavar="SECONDS",
-        ),
-    ] = 120.0
-    system: Annotated[
-        str | None,
-        typer.Option(metavar="TEXT|@FILE", help="Instructions, instead of the usual ones."),
-    ] = None
-    include: Annotated[
-        str, _seldom("Only these tools: names with * and ?, separated by commas.", metavar="PATTERNS")
-    ] = ""
-    rule: Annotated[
-        list[str] | None,
-        _limit("'deny delete_*', 'ask pay if amount > 9'; repeatable.", metavar="RULE"),
-    ] = None
-    trust: Annotated[
-        list[str] | None,
-        _limit("Believe what a server says of its tools; repeatable.", metavar="HOST"),
-    ] = None
-    max_iterations: Annotated[int, _limit("How often it may ask for tools.", min=1, metavar="N")] = 25
-    max_calls: Annotated[
-        str, _limit("How many tool calls: '20', or of tools 'search_*: 5'.", metavar="LIMITS")
-    ] = ""
-    max_tokens: Annotated[
-        int | None, _limit("How many tokens the model may read and write.", min=1, metavar="N")
-    ] = None
-    time_limit: Annotated[
-        float | None, _limit("Seconds for an answer, but for questions to you.", min=0.1, metavar="SECONDS")
-    ] = None
-    history: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Go on with a conversation that chat has saved.")
-    ] = None
-    audit: Annotated[
-        Path | None, typer.Option(metavar="FILE.jsonl", help="Add the records of the calls to this journal.")
-    ] = None
-    save_dir: SaveDirOption = None
+    model: str = _model(
+        "Which model; anthropic:NAME is one of Anthropic's. By default that of config model.",
+        metavar="NAME",
+        envvar="KNIME_MCP_MODEL",
+        show_envvar=False,
+        show_default=False,
+        default="",
+    )
+    model_url: str | None = _model(
+        "Its API, such as http://localhost:11434/v1 (Ollama).",
+        metavar="URL",
+        envvar="KNIME_MCP_MODEL_URL",
+        show_envvar=False,
+    )
+    api_key_env: str | None = _model("The environment variable with its API key.", metavar="VARIABLE")
+    api_key: str | None = _seldom(
+        "Send this credential to the model's endpoint: its password is looked up like that of"
+        " --credential, in KNIME_MCP_<NAME>_PASSWORD or the system's keyring.",
+        "--api-key",
+        metavar="NAME",
+    )
+    temperature: float | None = _seldom("How much chance there is in the answers.", min=0.0, metavar="T")
+    token_limit: int | None = _seldom("The most tokens of one answer of the model.", min=1, metavar="N")
+    request_fields: str = _seldom(
+        'What else is to be in each request to the model, such as \'{"reasoning_effort": "low"}\'.',
+        metavar="JSON",
+        default="",
+    )
+    model_timeout: float = _seldom(
+        "Seconds that the model may be silent.", min=0.1, metavar="SECONDS", default=DEFAULT_TIMEOUT
+    )
+    longest_wait: float = _seldom(
+        "The most seconds to wait in all for one answer of the model, where its service is busy or asks"
+        " to wait.",
+        min=0.0,
+        metavar="SECONDS",
+        default=120.0,
+    )
+    system: str | None = _option("Instructions, instead of the usual ones.", metavar="TEXT|@FILE")
+    include: str = _seldom(
+        "Only these tools: names with * and ?, separated by commas.", metavar="PATTERNS", default=""
+    )
+    rule: list[str] | None = _limit("'deny delete_*', 'ask pay if amount > 9'; repeatable.", metavar="RULE")
+    trust: list[str] | None = _limit("Believe what a server says of its tools; repeatable.", metavar="HOST")
+    max_iterations: int = _limit("How often it may ask for tools.", min=1, metavar="N", default=25)
+    max_calls: str = _limit(
+        "How many tool calls: '20', or of tools 'search_*: 5'.", metavar="LIMITS", default=""
+    )
+    max_tokens: int | None = _limit("How many tokens the model may read and write.", min=1, metavar="N")
+    time_limit: float | None = _limit(
+        "Seconds for an answer, but for questions to you.", min=0.1, metavar="SECONDS"
+    )
+    history: Path | None = _option("Go on with a conversation that chat has saved.", metavar="FILE")
+    audit: Path | None = _option("Add the records of the calls to this journal.", metavar="FILE.jsonl")
+    save_dir: Path | None = _option(SAVE_DIR, metavar="FOLDER")
 
 
 @reports_errors
@@ -139,7 +112,12 @@ def agent(
         Path | None,
         typer.Option(metavar="FILE.html", help="Write the run as a page with all details."),
     ] = None,
-    ask: Annotated[bool, _limit("Ask me before each call that no rule decides about.", "--ask")] = False,
+    ask: Annotated[
+        bool,
+        typer.Option(
+            "--ask", help="Ask me before each call that no rule decides about.", rich_help_panel=_LIMITS
+        ),
+    ] = False,
     answer_schema: Annotated[
         str,
         typer.Option(
@@ -205,9 +183,24 @@ def checked_settings(settings: AgentSettings) -> AgentSettings:
         raise UsageError(
             "Where is the model? Give its base URL with --model-url, or keep both: config model."
         )
+    _check_key(settings)
     if settings.system is not None:
         settings = replace(settings, system=text_or_file(settings.system, "--system")[0])
     return settings
+
+
+def _check_key(settings: AgentSettings) -> None:
+    """Says that a key is missing, before anything is sent to the model, or a server is started."""
+    if settings.api_key_env:
+        secret_in(settings.api_key_env, "--api-key-env")
+    elif not settings.api_key:
+        route = model_route(settings.model_url, model=settings.model)
+        variable = _KEYS.get(urlsplit(route.url).hostname or "")
+        if variable is not None:
+            raise UsageError(
+                f"The model {settings.model} needs an API key. Put it into an environment variable, and name"
+                f" that: --api-key-env {variable}"
+            )
 
 
 def _with_known_model(settings: AgentSettings) -> AgentSettings:
@@ -232,13 +225,13 @@ def _show(run: AgentRun, *, as_json: bool) -> ExitCode:
         print_json(run.as_json())
     elif answered.error is None:
         # An answer in a form is for programs.
-        (print_text if run.has_form else print_markdown)(answered.text)
+        (print_markdown if run.answer_schema is None else print_text)(answered.text)
     if answered.error is not None:
         if not as_json:
             for remark in answered.notes:
                 note(at_terminal(remark))
             complain(at_terminal(answered.error))
         return ExitCode.FAILED
-    for warning in run.warnings():
+    for warning in run.runs.warnings():
         note(at_terminal(warning))
     return ExitCode.OK

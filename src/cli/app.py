@@ -61,10 +61,8 @@ def _end_at_once(*_: object) -> None:
 def _run() -> None:
     prepare()
     from .commands import build_app
-    from .completion import first_word
 
-    first = sys.argv[1] if len(sys.argv) > 1 else None
-    build_app(first or first_word())(prog_name="knime-mcp")
+    build_app(sys.argv[1] if len(sys.argv) > 1 else None)(prog_name="knime-mcp")
 
 
 def prepare() -> None:

@@ -10,7 +10,6 @@ import typer
 
 from ..audit.table_formats import READABLE, WRITABLE, either, read_parameters
 from ..types.texts import counted
-from . import completion
 from .command_errors import CommandError, ExitCode, Interrupt, UsageError, reports_errors
 from .connection_options import ConnectionOptions, ToolArgument, UrlArgument
 from .executors import Concurrency, ExecutorOption, call_executor, check_executor
@@ -23,7 +22,7 @@ from .files import (
     check_table,
     going_on,
     is_same,
-    reading_table,
+    reading_records,
     split_pairs,
     with_pairs,
 )
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
 
     from ..audit.table_formats import FileTable
     from ..runs.table_run import RunEnding, TableRun
+    from ..runs.typed_results import EarlierResults
     from ..types.tool import MCPTool
 
 
@@ -59,7 +59,6 @@ def batch(
         typer.Argument(
             metavar="KEY=VALUE",
             help="Arguments of every call; a column of the same name wins. KEY:=JSON says it in JSON.",
-            autocompletion=completion.arguments,
         ),
     ] = None,
     out: Annotated[
@@ -70,7 +69,8 @@ def batch(
         bool,
         typer.Option(
             "--all-columns",
-            help="In --out, also the tool, its server and digest, the arguments, times and attempts.",
+            help="In --out, also the result as JSON, paths of files, the tool and its server, protocol and"
+            " digest, the arguments as sent, times and attempts.",
         ),
     ] = False,
     records: Annotated[
@@ -113,7 +113,8 @@ def batch(
         bool,
         typer.Option(
             "--only-failed",
-            help="The table is an earlier --out: make the calls of its rows whose Status is not ok.",
+            help="The table is an earlier --out: make the calls of its rows whose Status is not ok, and write"
+            " all of its rows anew.",
         ),
     ] = False,
     concurrency: Concurrency = None,
@@ -150,7 +151,7 @@ def batch(
 
     Example: knime-mcp batch http://127.0.0.1:8931/mcp count_words examples/demo/parameters.csv
     """
-    check_executor(executor, connection)
+    check_executor(executor)
     route, words = connection.one_route(url, tool, table_file, *(arguments or ()))
     if len(words) < 2:
         raise UsageError("Name the tool and the table of its parameters, in this order, after the server.")
@@ -163,6 +164,7 @@ def batch(
     check_readable(table)
     from ..runs.argument_sources import PlannedCalls
     from ..runs.parameter_rows import ParameterRows
+    from ..runs.typed_results import EarlierResults
     from ..tools.caller.calls_report import outcome_columns
     from .batch_run import run_and_write, say_what_is_sent, table_run
     from .sessions import CommandSessions
@@ -173,25 +175,31 @@ def batch(
         CommandSessions(connection, interrupt) as sessions,
     ):
         found = sessions.find_tool(route, tool)
-        parameters = _read(table, found, pairs(column, "--column"), arguments_column)
-        kept = parameters.filled_rows()
-        left_out = sorted({*range(parameters.total)}.difference(kept))
+        named_columns = pairs(column, "--column")
+        parameters = _read(table, found, named_columns, arguments_column)
+        rows = parameters.filled_rows()
+        left_out = sorted({*range(parameters.total)}.difference(rows))
+        earlier, outcomes = None, outcome_columns(parameters.columns)
         if only_failed:
-            kept = _failed(parameters, kept, table)
-            if not kept:
+            with reading_records():
+                earlier = EarlierResults.of_file(parameters, _failed(parameters, rows, table), limit)
+            rows, outcomes = list(earlier.again), outcomes.union(earlier.typed)
+            if not rows:
                 note(f"Each row of {table} has a result: there is nothing to call again.")
                 return ExitCode.OK
         plan = PlannedCalls(
             tool=found,
             values=with_pairs({}, constants, found.parameter_schema),
-            parameters=ParameterRows.of_file(parameters.only(kept[:limit])),
+            parameters=ParameterRows.of_file(parameters.only(rows[:limit])),
             json_column=arguments_column,
+            named_columns=named_columns,
             decimal_comma=decimal_comma,
-            outcomes=outcome_columns(parameters.columns),
+            outcomes=outcomes,
             demands_arguments=True,
         )
         calls = sessions.run_for([route], save_dir)
-        say_what_is_sent(table, parameters, [index + 1 for index in left_out], plan, calls)
+        numbers = [parameters.numbers[index] for index in left_out]
+        say_what_is_sent(table, parameters, numbers, plan, calls)
         if dry_run:
             return ExitCode.OK
         calls.repeat_unknown = repeat_unknown
@@ -215,25 +223,23 @@ def batch(
                     all_columns=all_columns,
                     raw_csv=raw_csv,
                     as_json=as_json,
+                    earlier=earlier,
                 )
             except (CommandError, OSError):  # results or records cannot be written
                 if journal is not None and run.summary.finished:
                     note(f"What has finished is in {journal}. Go on with: {_go_on(journal)}")
                 raise
-    if out is not None:
-        note(f"Wrote {counted(run.summary.total, 'row')} to {out}")
-    if records is not None:
-        note(f"Wrote the records to {records}")
+    _say_what_was_written(run, out, records, earlier)
     _sum_up(run, monotonic() - began, journal, out, table)
     return _report(run, ending, journal, resume)
 
 
 def _read(file: Path, tool: MCPTool, columns: Mapping[str, str], arguments_column: str | None) -> FileTable:
-    """The table, with the columns of ``--column`` under the names of their parameters."""
+    """The table, which has the columns that are named."""
     from ..client.validation.argument_schemas import parameters_in
 
     named = [*columns.values(), *([] if arguments_column is None else [arguments_column])]
-    with reading_table():
+    with reading_records():
         table = read_parameters(file, [*parameters_in(tool.parameter_schema), *named])
     for name in named:
         if name not in table.columns:
@@ -241,7 +247,7 @@ def _read(file: Path, tool: MCPTool, columns: Mapping[str, str], arguments_colum
     for parameter in columns:
         if parameter in table.columns:
             raise UsageError(f"{file} has a column '{parameter}' already. Leave out --column, or rename it.")
-    return table.renamed({column: parameter for parameter, column in columns.items()})
+    return table
 
 
 def _failed(table: FileTable, rows: list[int], file: Path) -> list[int]:
@@ -276,6 +282,22 @@ def _go_on(journal: Path) -> str:
     return typed_again("--resume", str(journal), without=("--audit", "--resume"))
 
 
+def _say_what_was_written(
+    run: TableRun, out: Path | None, records: Path | None, earlier: EarlierResults | None
+) -> None:
+    from ..audit.record import CallStatus
+
+    total = run.summary.total if earlier is None else earlier.table.total
+    if out is not None:
+        is_whole = out.suffix.lower() != JSON
+        note(f"Wrote {counted(total if is_whole else run.summary.total, 'row')} to {out}")
+    if records is not None:
+        note(f"Wrote the records to {records}{'' if earlier is None else ', of the calls made now'}")
+    if earlier is not None:
+        right = total - len(earlier.failed) + run.summary.statuses[CallStatus.OK]
+        note(f"{right:,} of {counted(total, 'row')} have a result now")
+
+
 def _sum_up(run: TableRun, seconds: float, journal: Path | None, out: Path | None, table: Path) -> None:
     """Says what came of the calls, and how to go on with those that failed."""
     made = counted(run.summary.total - run.summary.resumed, "call")
@@ -286,7 +308,7 @@ def _sum_up(run: TableRun, seconds: float, journal: Path | None, out: Path | Non
     if out is not None and out.suffix.lower() in READABLE:
         again = typed_again(
             "--only-failed",
-            without=("--audit", "--resume", "--out", "--column"),  # the file has the parameters' names
+            without=("--audit", "--resume", "--out"),
             instead={str(table): str(out), "--only-failed": None},
         )
         note(f"Correct the rows in {out} that failed, and call them again: {again}")

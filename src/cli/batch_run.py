@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ..audit.journal_lines import JournalError
 from ..client.validation.argument_schemas import parameters_of
 from ..runs.first_look import first_look
+from ..runs.parameter_rows import ParameterRows
 from ..runs.result_records import RecordsCollector
 from ..runs.table_run import RunEnding, TableRun
 from ..runs.typed_results import TypedResults
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from ..runs.argument_sources import PlannedCalls
     from ..runs.call_values import CallOutcome
     from ..runs.engine import Run
-    from ..runs.parameter_rows import ParameterRows
+    from ..runs.typed_results import EarlierResults
     from ..types.tool import MCPTool
     from .sessions import CommandSessions
 
@@ -64,6 +65,8 @@ def say_what_is_sent(
         note(f"note: {visible(remark)}.")
     if look.unfit:
         raise UsageError(f"{look.unfit}. Rename a column, or name it: --column PARAMETER=COLUMN.")
+    if look.mixed:
+        raise UsageError(f"{look.mixed}. Write all of them in one way.")
     if look.comma:
         raise UsageError(f"{look.comma}. Add --decimal-comma.")
 
@@ -117,10 +120,12 @@ def run_and_write(
     all_columns: bool,
     raw_csv: bool,
     as_json: bool,
+    earlier: EarlierResults | None = None,
 ) -> RunEnding:
     """Makes all calls and writes their outcomes: as JSON, into the file, or both; or prints a table.
 
-    The lists of records in the results go into the file ``records``.
+    The lists of records in the results go into the file ``records``. A table has all rows of the ``earlier``
+    results.
 
     Raises `CommandError` if the journal cannot be added to, or results cannot be written.
     """
@@ -128,12 +133,8 @@ def run_and_write(
     with ExitStack() as stack:
         sinks: list[Sink] = []
         if out is not None:
-            if out.suffix.lower() == JSON:
-                sink = _json(out)
-            elif all_columns:
-                sink = _all_columns(out, run.plan.parameters, raw_csv=raw_csv)
-            else:
-                sink = _table(out, run, raw_csv=raw_csv)
+            is_json = out.suffix.lower() == JSON
+            sink = _json(out) if is_json else _table(out, run, earlier, all_columns, raw_csv=raw_csv)
             sinks.append(stack.enter_context(sink))
         if records is not None:
             sinks.append(stack.enter_context(_records(records, run, raw_csv=raw_csv)))
@@ -156,35 +157,49 @@ def run_and_write(
 
 
 @contextmanager
-def _all_columns(out: Path, parameters: ParameterRows, *, raw_csv: bool) -> Generator[Sink]:
-    """Opens the sink for a file of a table with all columns of the node's output table."""
-    layout = plan_results(parameters.columns, form=ColumnForm.PORTABLE, images=False)
-    with TableFile(out, raw_csv=raw_csv) as file:
-        writer = ResultsWriter(layout, parameters.table, file.write, equal=False)
-        try:
-            yield writer.add
-        finally:
-            # The last piece is waiting in it, also when the run was canceled.
-            writer.close()
+def _table(
+    out: Path, run: TableRun, earlier: EarlierResults | None, all_columns: bool, *, raw_csv: bool
+) -> Generator[Sink]:
+    """Opens the sink for a file of a table with the input's columns, what the tool gave, and how it ended.
 
-
-@contextmanager
-def _table(out: Path, run: TableRun, *, raw_csv: bool) -> Generator[Sink]:
-    """Opens the sink for a file of a table with the input's columns, what the tool gave, and how it ended."""
+    With `all_columns` it has those of the node's output table instead of what the tool gave. The rows of the
+    ``earlier`` results that are not called again stand in their places.
+    """
     parameters, tool = run.plan.parameters, run.plan.tool
     assert parameters is not None
     assert tool is not None
-    layout = plan_results(parameters.columns, form=ColumnForm.PORTABLE, images=False, compact=True)
-    with TypedResults(parameters_of(tool)) as typed, TableFile(out, raw_csv=raw_csv) as file:
-        writer = ResultsWriter(layout, parameters.table, typed.write, equal=False)
+    known = () if earlier is None else earlier.typed
+    if earlier is not None:
+        there = ColumnForm.PORTABLE if earlier.has_all_columns else None
+        parameters = ParameterRows.of_file(
+            earlier.without(name for name, *_ in plan_results((), all_columns=there).columns)
+        )
+    layout = plan_results(parameters.columns, all_columns=ColumnForm.PORTABLE if all_columns else None)
+    typed = TypedResults(parameters_of(tool), known)
+    with closing(typed), TableFile(out, raw_csv=raw_csv) as file:
+        writer = ResultsWriter(
+            layout, parameters.table, file.write if all_columns else typed.write, equal=False
+        )
+        before = iter(() if earlier is None else earlier.rows)
 
-        def add(outcome: CallOutcome) -> None:
-            writer.add(outcome)
-            typed.add(outcome)
+        def take(outcome: CallOutcome | None) -> None:
+            for kept, given in before:
+                if kept is None:
+                    break
+                writer.add(kept)
+                if known:
+                    typed.keep(given)
+                else:
+                    typed.add(kept)
+            if outcome is not None:
+                writer.add(outcome)
+                typed.add(outcome)
 
         try:
-            yield add
+            yield take
         finally:
+            take(None)  # what stands behind the last row that is called
+            # The last piece is waiting in it, also when the run was canceled.
             writer.close()
             # Only now: the types of the columns depend on the results of all calls.
             for piece in typed.pieces(before=1 + len(layout.inputs)):
@@ -197,7 +212,7 @@ def _table(out: Path, run: TableRun, *, raw_csv: bool) -> Generator[Sink]:
 @contextmanager
 def _records(out: Path, run: TableRun, *, raw_csv: bool) -> Generator[Sink]:
     """Opens the sink for the records in the results, which are written when all of them are known."""
-    with RecordsCollector() as found, TableFile(out, raw_csv=raw_csv) as file:
+    with closing(RecordsCollector()) as found, TableFile(out, raw_csv=raw_csv) as file:
         try:
             yield found.add
         finally:

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import typer
 
 from ..types.texts import beginning
-from . import completion
 from .command_errors import ExitCode, Interrupt, UsageError, reports_errors
 from .connection_options import ConnectionOptions, ToolArgument, UrlArgument, takes_connection
 from .files import (
@@ -36,7 +35,6 @@ def call(
             metavar="KEY=VALUE",
             help="Arguments. A value becomes a number, true or false, or a list where the tool wants one;"
             " KEY:=JSON says it in JSON.",
-            autocompletion=completion.arguments,
         ),
     ] = None,
     json_arguments: Annotated[

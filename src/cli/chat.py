@@ -69,7 +69,7 @@ def chat(
     run = AgentRun(settings, connection, stop, streams=True)
     with Interrupt() as stop.turn, run.opened(routes=routes, what={"kind": "chat"}):
         stop.turn.__exit__(None, None, None)  # from here on, Ctrl-C stops a turn
-        note(f"{len(run.tool_names)} tools. /help says what can be typed.")
+        note(f"{len(run.agent.toolset.bound)} tools. /help says what can be typed.")
         _talk(run, stop, list(run.history))
     return ExitCode.OK
 
@@ -88,7 +88,8 @@ def _talk(run: AgentRun, stop: _Stop, conversation: list[ConversationRow]) -> No
             case "/help":
                 note(_HELP)
             case "/tools":
-                note("\n".join(run.tool_names) or "There are no tools.")
+                names = (bound.shown_name for bound in run.agent.toolset.bound)
+                note("\n".join(names) or "There are no tools.")
             case "/cost":
                 note(run.cost())
             case "/prompts" if rest.strip():
@@ -134,11 +135,13 @@ def _prompt(run: AgentRun, typed: str) -> list[ConversationRow]:
         complain(" ".join([f"There is no prompt {name}. /prompts lists them.", *map(str, problems)]))
         return []
     try:
+        from ..agents.chat.offered_prompts import filled_in
+
         for missing in prompt.missing(given):
             if not (value := _line(f"{missing}: ")):
                 return []
             given[missing] = value
-        return run.filled_in(prompt, given)
+        return filled_in(run.agent.run, prompt, given)
     except MCPError as error:
         complain(at_terminal(error))
         return []

@@ -68,13 +68,7 @@ def reports_errors(command: Callable[P, ExitCode]) -> Callable[P, None]:
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
         import typer  # not needed by every user of this module
 
-        def work() -> ExitCode:
-            try:
-                return command(*args, **kwargs)
-            except typer.Abort:
-                raise KeyboardInterrupt from None
-
-        raise typer.Exit(exit_code(work))
+        raise typer.Exit(exit_code(functools.partial(command, *args, **kwargs)))
 
     return run
 
@@ -158,28 +152,10 @@ def at_terminal(problem: Exception | str) -> str:
 _CLONE: Final = Path(__file__).resolve().parents[2]
 
 
-def how_to_install(extras: str, clone: Path = _CLONE) -> str:
-    """The sentence that explains how to install extras with ``pip``; our packages are not in an index."""
-    if (clone / "pyproject.toml").is_file():
-        return f"Install it with: pip install -e '{clone}[{extras}]'"
-    return (
-        f"Install it with: pip install 'PATH[{extras}]', where PATH is the clone or the wheel that this"
-        " program was installed from"
-    )
-
-
 class MissingExtra(CommandError):  # noqa: N818
     """A package is not installed that an extra brings along."""
 
     CODE = "KMCP-EXTRA"
-
-
-def missing_extra(what: str, extras: str, package: str, clone: Path = _CLONE) -> CommandError:
-    """The error of a command that needs a missing package; `extras` are in ``pip``'s syntax."""
-    several = "s" if "," in extras else ""
-    return MissingExtra(
-        f"{what} the extra{several} '{extras}' ({package} is missing). {how_to_install(extras, clone)}"
-    )
 
 
 @contextmanager
@@ -194,7 +170,17 @@ def needs(what: str, extras: str, *packages: str, clone: Path = _CLONE) -> Gener
         missing = _module_in(error)
         if missing is None or missing.split(".")[0] not in packages:
             raise
-        raise missing_extra(what, extras, missing, clone) from None
+        # Our packages are not in an index.
+        how = (
+            f"pip install -e '{clone}[{extras}]'"
+            if (clone / "pyproject.toml").is_file()
+            else f"pip install 'PATH[{extras}]', where PATH is the clone or the wheel that this program was"
+            " installed from"
+        )
+        several = "s" if "," in extras else ""
+        raise MissingExtra(
+            f"{what} the extra{several} '{extras}' ({missing} is missing). Install it with: {how}"
+        ) from None
 
 
 def _module_in(error: Exception) -> str | None:

@@ -12,19 +12,8 @@ from ..tools.node_settings.named_servers import is_name, known_entries, read_ent
 from ..types.texts import counted
 from .command_errors import CommandError, ExitCode, UsageError, reports_errors
 from .connection_options import ConnectionOptions, UrlArgument, is_command, takes_connection
-from .exported_servers import ExportedServers, Program
-from .named_servers import (
-    KnownModel,
-    faults_of,
-    for_every_program,
-    in_our_form,
-    is_trusted,
-    keep_model,
-    known_model,
-    programs,
-    without_secrets,
-    write_entries,
-)
+from .named_servers import KnownModel, faults_of, is_trusted, keep_model, known_model, write_entries
+from .other_programs import ExportedServers, Target, imported, programs, without_secrets
 from .terminal import complain, note, print_json, say, show_table
 
 if TYPE_CHECKING:
@@ -37,7 +26,7 @@ NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The name of t
 def list_servers(
     as_json: Annotated[bool, typer.Option("--json", help="Print the file's entries as JSON.")] = False,
 ) -> ExitCode:
-    """List the servers that have a name.
+    """List the servers that have a name, and the agents' model.
 
     Other commands take the name instead of a URL: knime-mcp list NAME.
     """
@@ -45,13 +34,16 @@ def list_servers(
     if as_json:
         print_json(entries)
         return ExitCode.OK
-    if not entries:
+    if entries:
+        rows = [(name, where(entry), "yes" if is_trusted(name) else "") for name, entry in entries.items()]
+        show_table(None, ("name", "server", "trusted"), rows)
+    else:
         say("No server has a name yet. Add one: knime-mcp config add NAME URL, or import those of another")
         say(f"program: knime-mcp config import {'|'.join(programs())}")
-        return ExitCode.OK
-    rows = [(name, where(entry), "yes" if is_trusted(name) else "") for name, entry in entries.items()]
-    show_table(None, ("name", "server", "trusted"), rows)
-    note(f"They stand in {servers_file()}")
+    known = known_model()
+    say(f"Agents ask {known}" if known else "No model is kept: knime-mcp config model NAME --url URL")
+    if entries or known:
+        note(f"They stand in {servers_file()}")
     return ExitCode.OK
 
 
@@ -80,8 +72,6 @@ def add(
         raise UsageError(
             f"There is a server called '{name}': {where(entries[name])}. Replace it with --force."
         )
-    if connection.bearer_prompt:
-        raise UsageError("A typed token is not kept. Use --credential NAME or --bearer-env VARIABLE.")
     if connection.stdio:
         (server,) = connection.servers
         command, *arguments = server.command
@@ -98,7 +88,7 @@ def add(
         entry = {"url": route.uri}
     # Also what the person has typed: a token in a URL or an argument is one, too.
     entry, variables = without_secrets(name, entry)
-    write_entries(servers_file(), {**entries, name: entry})
+    write_entries({**entries, name: entry})
     say(f"{name} is {where(entry)}. Next: knime-mcp list {name}")
     _tell(variables)
     return ExitCode.OK
@@ -107,10 +97,8 @@ def add(
 @reports_errors
 def remove(name: NameArgument) -> ExitCode:
     """Forget the name of a server."""
-    entries = known_entries()
-    if name not in entries:
-        raise UsageError(f"There is no server called '{name}'. All names: knime-mcp config list")
-    write_entries(servers_file(), {other: entry for other, entry in entries.items() if other != name})
+    entries = _with(name)
+    write_entries({other: entry for other, entry in entries.items() if other != name})
     say(f"{name} is forgotten. It was {where(entries[name])}.")
     return ExitCode.OK
 
@@ -147,18 +135,16 @@ def import_servers(
         elif entry.get("disabled") is True or entry.get("enabled") is False:
             note(f"'{shown}' is left out, as it is switched off there.")
         else:
-            entry, asked = for_every_program(in_our_form(entry), file)
-            entry.pop("trust", None)  # which is for the person here to give
-            taken[shown], secret = without_secrets(shown, entry)
-            variables += [variable for variable in (*asked, *secret) if variable not in variables]
+            taken[shown], wanted = imported(shown, entry, file)
+            variables += [variable for variable in wanted if variable not in variables]
             if isinstance(entry.get("envFile"), str):
                 note(
                     f"'{shown}' has variables in {entry['envFile']}, which is not read: set them before use."
                 )
-    write_entries(servers_file(), {**entries, **taken})
+    write_entries({**entries, **taken})
     say(f"{counted(len(taken), 'server')} of {file}: {', '.join(taken) or 'none'}")
     _tell(variables)
-    faults = faults_of(servers_file(), taken)
+    faults = faults_of(taken)
     for fault in faults:
         complain(fault)
     return ExitCode.OK if taken and not faults else ExitCode.FAILED
@@ -167,7 +153,7 @@ def import_servers(
 @reports_errors
 def export(
     program: Annotated[
-        Program,
+        Target,
         typer.Option("--for", help="Whose file it is going to be; claude is Claude Desktop."),
     ],
 ) -> ExitCode:
@@ -179,7 +165,10 @@ def export(
     print_json(exported.content())
     for remark in exported.remarks:
         note(remark)
-    note(f"{programs()[program].name} reads it in {programs()[program].files[-1]}")
+    known = programs()[program]
+    note(
+        f"{known.name} reads it in {' or '.join(map(str, known.files))}: add it to what stands there already"
+    )
     return ExitCode.OK
 
 
@@ -192,11 +181,9 @@ def trust(
 
     Example: knime-mcp config trust demo
     """
-    entries = known_entries()
-    if name not in entries:
-        raise UsageError(f"There is no server called '{name}'. All names: knime-mcp config list")
+    entries = _with(name)
     entry = {key: value for key, value in entries[name].items() if key != "trust"}
-    write_entries(servers_file(), {**entries, name: entry if stop else {**entry, "trust": True}})
+    write_entries({**entries, name: entry if stop else {**entry, "trust": True}})
     say(f"{name} is {'no longer ' if stop else ''}believed when it says that a tool only reads.")
     return ExitCode.OK
 
@@ -212,11 +199,16 @@ def model(
     api_key_env: Annotated[
         str | None, typer.Option(metavar="VARIABLE", help="The environment variable with its API key.")
     ] = None,
+    forget: Annotated[bool, typer.Option("--forget", help="Keep none any more.")] = False,
 ) -> ExitCode:
     """Keep the model that agent and chat use, so that their commands need not name it. Without NAME: say it.
 
     Example: knime-mcp config model qwen3 --url http://localhost:11434/v1
     """
+    if name is None and (url or api_key_env):
+        raise UsageError("Which model? Write its name before the options.")
+    if name is not None and forget:
+        raise UsageError("--forget takes no name: at most one model is kept.")
     if name is not None:
         if url is None and not is_anthropic(name):
             raise UsageError("Where is the model? Give its base URL with --url.")
@@ -226,9 +218,18 @@ def model(
     known = known_model()
     if known is None:
         raise CommandError("No model is kept yet: knime-mcp config model NAME --url URL")
-    key = f", with the key in {known.api_key_env}" if known.api_key_env else ""
-    say(f"{known.name} at {known.url or 'Anthropic'}{key}")
+    if forget:
+        keep_model(None)
+    say(f"{known}{' is forgotten.' if forget else ''}")
     return ExitCode.OK
+
+
+def _with(name: str) -> dict[str, Entry]:
+    """All servers, one of which has this name."""
+    entries = known_entries()
+    if name not in entries:
+        raise UsageError(f"There is no server called '{name}'. All names: knime-mcp config list")
+    return entries
 
 
 def _file(source: str) -> Path:

@@ -4,6 +4,7 @@ import functools
 import os
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
@@ -13,10 +14,9 @@ import typer
 from ..client.limits import Timeouts
 from ..client.transports.stdio_server import StdioServer
 from ..system import words_of
-from ..types.errors import SettingInvalid
+from ..types.errors import MCPError, SettingInvalid
 from ..types.routing import OPTIONS, SendCredentialsAs, ServerRoute, TransportName
 from ..types.secret_rules import is_secret_variable
-from . import completion
 from .command_errors import UsageError
 from .shared_options import SELDOM, options_under, show_all, takes
 
@@ -92,118 +92,97 @@ def _variable(name: str) -> str:
 
 
 _who = options_under("Who you are")
-_how = options_under("How to reach the server")
+how_to_reach = options_under("How to reach the server")
 _seldom = options_under(SELDOM, hidden=True)
+_option = options_under()
+
+
+def servers(incomplete: str) -> list[tuple[str, str]]:
+    """The servers that the shell offers at the Tab key, with their places."""
+    from ..tools.node_settings.named_servers import known_entries, where
+
+    with suppress(MCPError):
+        entries = known_entries().items()
+        return [(name, where(entry)) for name, entry in entries if name.startswith(incomplete)]
+    return []
+
 
 UrlArgument: TypeAlias = Annotated[
     str | None,
     typer.Argument(
         metavar="SERVER",
         help="URL of the server, or its name in knime-mcp config. Left out with --stdio.",
-        autocompletion=completion.servers,
+        autocompletion=servers,
     ),
 ]
 ToolArgument: TypeAlias = Annotated[
     str | None,
-    typer.Argument(metavar="TOOL", help="The name that the server knows.", autocompletion=completion.tools),
+    typer.Argument(metavar="TOOL", help="The name that the server knows."),
 ]
-_CA_FILE: Final = "Trust the certificates in this PEM file, too."
-_PROXY: Final = "Use this proxy instead of the environment's; an empty text means none."
-CaFileOption: TypeAlias = Annotated[str | None, _how(_CA_FILE, metavar="FILE")]
-ProxyOption: TypeAlias = Annotated[str | None, _how(_PROXY, metavar="URL")]
+CA_FILE: Final = "Trust the certificates in this PEM file, too."
+PROXY: Final = "Use this proxy instead of the environment's; an empty text means none."
 
 
 @dataclass(frozen=True, kw_only=True)
 class ConnectionOptions:
     """The options for reaching servers, described by their help texts."""
 
-    credential: Annotated[
-        str | None,
-        _who(
-            "Use this credential: user name and password from the environment variables"
-            " KNIME_MCP_<NAME>_USERNAME and KNIME_MCP_<NAME>_PASSWORD, or from the system's keyring"
-            " (keyring set knime-mcp:<NAME> USER).",
-            metavar="NAME",
-        ),
-    ] = None
-    send_credentials_as: Annotated[
-        SendCredentialsAs,
-        _seldom(
-            "Send the credential as Bearer token, Basic, in a header, or to an authorization server"
-            " that gives a token for it (OAuth; user name and password are client id and secret, or a private"
-            " key in PEM, which only signs)."
-        ),
-    ] = "bearer"
-    header_name: Annotated[
-        str | None, _seldom("The header for --send-credentials-as header.", metavar="NAME")
-    ] = None
-    issuer: Annotated[
-        str | None,
-        _seldom("The authorization server for --send-credentials-as client_credentials.", metavar="URL"),
-    ] = None
-    scope: Annotated[
-        str | None, _seldom("The scopes to ask it for, separated by spaces.", metavar="SCOPES")
-    ] = None
-    bearer_env: Annotated[
-        str | None, _who("Send the token in this environment variable.", metavar="VARIABLE")
-    ] = None
-    bearer_prompt: Annotated[bool, _seldom("Ask for a token and send it.", "--bearer-prompt")] = False
-    secret_argument: Annotated[
-        list[str] | None,
-        _seldom(
-            "Hide this argument of calls in all records, like a password; may be repeated. A name, or a JSON"
-            " pointer such as /login/code. Names such as password and api_key need not be given.",
-            metavar="NAME",
-        ),
-    ] = None
-    header: Annotated[
-        list[str] | None,
-        _how(
-            "Send this header, too; may be repeated. Write {credential.password} for a secret.",
-            "--header",
-            "-H",
-            metavar="'NAME: VALUE'",
-        ),
-    ] = None
-    stdio: Annotated[
-        list[str] | None,
-        _how(
-            "Start this command and use it as the server, instead of a URL. Write 'name=COMMAND' to call"
-            " it something other than its program.",
-            "--stdio",
-            metavar="'COMMAND'",
-        ),
-    ] = None
-    env: Annotated[
-        list[str] | None,
-        _how(
-            "Pass this environment variable on to the command of --stdio, which gets only those that"
-            " every program needs; may be repeated.",
-            "--env",
-            metavar="VARIABLE",
-        ),
-    ] = None
-    transport: Annotated[TransportName, _seldom("Streamable HTTP, the older HTTP+SSE, or find out.")] = "auto"
-    protocol: Annotated[
-        str | None,
-        _seldom(
-            "Speak this revision of MCP, such as 2025-11-25, instead of negotiating.", metavar="REVISION"
-        ),
-    ] = None
-    ca_file: Annotated[str | None, _seldom(_CA_FILE, metavar="FILE")] = None
-    proxy: Annotated[str | None, _seldom(_PROXY, metavar="URL")] = None
-    connect_timeout: Annotated[float, _seldom("Seconds until the connection stands.", min=0.1)] = (
-        Timeouts().connect
+    credential: str | None = _who(
+        "Use this credential: user name and password from the environment variables"
+        " KNIME_MCP_<NAME>_USERNAME and KNIME_MCP_<NAME>_PASSWORD, or from the system's keyring"
+        " (keyring set knime-mcp:<NAME> USER).",
+        metavar="NAME",
     )
-    idle_timeout: Annotated[float, _seldom("Seconds without any sign of progress.", min=0.1)] = (
-        Timeouts().idle
+    send_credentials_as: SendCredentialsAs = _seldom(
+        "Send the credential as Bearer token, Basic, in a header, or to an authorization server"
+        " that gives a token for it (OAuth; user name and password are client id and secret, or a private"
+        " key in PEM, which only signs).",
+        default="bearer",
     )
-    total_timeout: Annotated[float, _how("Seconds for a whole call.", min=0.1)] = Timeouts().total
+    header_name: str | None = _seldom("The header for --send-credentials-as header.", metavar="NAME")
+    issuer: str | None = _seldom(
+        "The authorization server for --send-credentials-as client_credentials.", metavar="URL"
+    )
+    scope: str | None = _seldom("The scopes to ask it for, separated by spaces.", metavar="SCOPES")
+    bearer_env: str | None = _who("Send the token in this environment variable.", metavar="VARIABLE")
+    secret_argument: list[str] | None = _seldom(
+        "Hide this argument of calls in all records, like a password; may be repeated. A name, or a JSON"
+        " pointer such as /login/code. Names such as password and api_key need not be given.",
+        metavar="NAME",
+    )
+    header: list[str] | None = how_to_reach(
+        "Send this header, too; may be repeated. Write {credential.password} for a secret.",
+        "--header",
+        "-H",
+        metavar="'NAME: VALUE'",
+    )
+    stdio: list[str] | None = how_to_reach(
+        "Start this command and use it as the server, instead of a URL. Write 'name=COMMAND' to call"
+        " it something other than its program.",
+        "--stdio",
+        metavar="'COMMAND'",
+    )
+    env: list[str] | None = how_to_reach(
+        "Pass this environment variable on to the command of --stdio, which gets only those that"
+        " every program needs; may be repeated.",
+        "--env",
+        metavar="VARIABLE",
+    )
+    transport: TransportName = _seldom("Streamable HTTP, the older HTTP+SSE, or find out.", default="auto")
+    protocol: str | None = _seldom(
+        "Speak this revision of MCP, such as 2025-11-25, instead of negotiating.", metavar="REVISION"
+    )
+    ca_file: str | None = _seldom(CA_FILE, metavar="FILE")
+    proxy: str | None = _seldom(PROXY, metavar="URL")
+    connect_timeout: float = _seldom(
+        "Seconds until the connection stands.", min=0.1, default=Timeouts().connect
+    )
+    idle_timeout: float = _seldom("Seconds without any sign of progress.", min=0.1, default=Timeouts().idle)
+    total_timeout: float = how_to_reach("Seconds for a whole call.", min=0.1, default=Timeouts().total)
 
-    help_all: Annotated[
-        bool,
-        typer.Option("--help-all", callback=show_all, is_eager=True, help="Show the other options, too."),
-    ] = False
+    help_all: bool = _option(
+        "Show the other options, too.", "--help-all", callback=show_all, is_eager=True, default=False
+    )
 
     @property
     def timeouts(self) -> Timeouts:
@@ -297,7 +276,7 @@ class ConnectionOptions:
 
     @property
     def _secret_name(self) -> str | None:
-        return self.credential or self.bearer_env or ("token" if self.bearer_prompt else None)
+        return self.credential or self.bearer_env
 
     def _route(self, route: ServerRoute) -> ServerRoute:
         said = {name: getattr(self, name) for name in OPTIONS if name != "header"}
@@ -324,17 +303,8 @@ class ConnectionOptions:
             )
 
     def _check(self) -> None:
-        named = [
-            name
-            for name, given in (
-                ("--credential", self.credential),
-                ("--bearer-env", self.bearer_env),
-                ("--bearer-prompt", self.bearer_prompt),
-            )
-            if given
-        ]
-        if len(named) > 1:
-            raise UsageError(f"{' and '.join(named)} cannot be used together. Choose one of them.")
+        if self.credential and self.bearer_env:
+            raise UsageError("--credential and --bearer-env cannot be used together. Choose one of them.")
         if self.send_credentials_as == "header" and not self.header_name:
             raise UsageError(
                 "--send-credentials-as header needs --header-name, such as --header-name X-API-Key."

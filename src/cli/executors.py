@@ -75,7 +75,7 @@ class WorkerConnect:
             raise SettingInvalid(f"The worker cannot connect: {error}", setting="executor") from None
 
 
-def check_executor(text: str, connection: ConnectionOptions) -> None:
+def check_executor(text: str) -> None:
     """Refuses an invalid ``--executor``, before any server is contacted."""
     if text == "threads":
         return
@@ -83,11 +83,6 @@ def check_executor(text: str, connection: ConnectionOptions) -> None:
         raise UsageError(
             f"--executor is '{text}'. Write threads, or dask://HOST:PORT with the address of a Dask"
             " scheduler."
-        )
-    if connection.bearer_prompt:
-        raise UsageError(
-            "A token that is typed in stays in this process. With --executor use --credential NAME or"
-            " --bearer-env VARIABLE, which every worker looks up where it runs."
         )
 
 

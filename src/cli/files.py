@@ -20,7 +20,6 @@ from ..audit.table_formats import (
     WRITABLE,
     TableError,
     TableWriter,
-    read_table_file,
     wrong_ending,
 )
 from ..client.protocol.messages import decode
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
 
     from ..audit.journal_reading import JournalContent
     from ..audit.record import CallRecord
-    from ..audit.table_formats import FileTable
     from ..client.mcp_client import MCPClient
     from ..runs.engine import Run
     from ..types.routing import ServerRoute
@@ -139,20 +137,6 @@ class TableFile(TableWriter):
                 raise CommandError(f"{error}.") from None
 
 
-def read_table(file: Path) -> FileTable:
-    """Reads a table; the ending of the file is its format."""
-    with reading_table():
-        return read_table_file(file)
-
-
-@contextmanager
-def reading_table() -> Generator[None]:
-    try:
-        yield
-    except TableError as error:
-        raise CommandError(f"{error}.") from None
-
-
 def check_readable(file: Path) -> None:
     """Refuses a file that is not there, or that cannot be a table."""
     file.stat()
@@ -249,6 +233,7 @@ def _connects_nowhere(route: ServerRoute) -> MCPClient:
 
 @contextmanager
 def reading_records() -> Generator[None]:
+    """Makes errors of the command of those in a file of records or a table."""
     from ..audit.journal_lines import JournalError
 
     try:

@@ -1,41 +1,41 @@
-"""``knime-mcp knime``: makes an installed KNIME load the nodes from here, and says why it does not."""
+"""``knime-mcp knime``: makes an installed KNIME load the nodes from here, and says why it does not.
+
+``knime.ini`` names a YAML file, ``-Dknime.python.extension.config=FILE``, and that has an entry for each
+extension: its folder, and the Python that runs it (`PythonExtensionPreferences` in
+https://github.com/knime/knime-python).
+"""
 
 from __future__ import annotations
 
 import difflib
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
+import sysconfig
+from dataclasses import dataclass
 from functools import partial
+from hashlib import sha256
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, cast
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import typer
+import yaml
 
 from ..system import NAME, pythons_in, user_folder
 from ..types.texts import counted
 from ..version import EXTENSION_ID, VERSION
-from .command_errors import CommandError, ExitCode, reports_errors
-from .knime_environment import nodes_environment
-from .knime_installations import (
-    INI,
-    Change,
-    Installation,
-    apply,
-    installation_at,
-    installations,
-    registered,
-    with_extension,
-    without_extension,
-)
-from .person import asked
-from .terminal import can_ask, note, print_json, say
+from .command_errors import CommandError, ExitCode, reports_errors, why_not
+from .terminal import asked, can_ask, note, print_json, say
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from .knime_environment import NodesEnvironment
 
 _MODULE: Final = "mcp_extension"  # in the folder src beside knime.yml
 _PROBE_SECONDS: Final = 120
@@ -384,3 +384,312 @@ def _print(findings: Iterable[SetupFinding]) -> None:
 
 def _shell(path: Path | str) -> str:
     return f'"{path}"' if " " in str(path) else str(path)
+
+
+_PROJECT: Final = "knime-mcp"
+_STAMP: Final = "knime-mcp.json"
+_LAST_LINES: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class NodesEnvironment:
+    """An environment, which may not be there yet.
+
+    Attributes:
+        folder: Where it is.
+        requirement: What is installed into it, as pip and uv read it.
+        content: A digest of the wheel that it is from; "" if it is from no file.
+        may_differ: Whether it is from a folder, whose content may have changed since it was made.
+    """
+
+    folder: Path
+    requirement: str
+    content: str = ""
+    may_differ: bool = False
+
+    @property
+    def python(self) -> Path:
+        return self._path("scripts") / f"python{sysconfig.get_config_var('EXE') or ''}"
+
+    @property
+    def extension(self) -> Path:
+        """The folder with the extension that KNIME loads."""
+        return self._path("purelib") / "knime_mcp"
+
+    @property
+    def is_made(self) -> bool:
+        try:
+            stamp = json.loads((self.folder / _STAMP).read_text("utf-8"))
+        except (OSError, ValueError):
+            return False
+        return stamp == self._stamp and self.python.is_file() and not self.may_differ
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether `make` has made it, so that it may be removed."""
+        return (self.folder / _STAMP).is_file()
+
+    @property
+    def commands(self) -> list[list[str]]:
+        """What makes it: of uv, if it is there."""
+        if uv := shutil.which("uv"):
+            make = [uv, "venv", "--quiet", "--clear", "--python", sys.executable, str(self.folder)]
+            return [make, [uv, "pip", "install", "--python", str(self.python), self.requirement]]
+        make = [sys.executable, "-m", "venv", "--clear", str(self.folder)]
+        return [make, [str(self.python), "-m", "pip", "install", self.requirement]]
+
+    def make(self) -> None:
+        """Makes it anew; CommandError with the last that was said if a command fails, and nothing is left."""
+        for command in self.commands:
+            done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - as shown
+            if done.returncode:
+                shutil.rmtree(self.folder, ignore_errors=True)
+                said = "\n".join(f"{done.stdout}\n{done.stderr}".strip().splitlines()[-_LAST_LINES:])
+                raise CommandError(f"The environment was not made. {' '.join(command)} said:\n{said}")
+        (self.folder / _STAMP).write_text(json.dumps(self._stamp), "utf-8")
+
+    def remove(self) -> None:
+        """Takes it away, if it is ours."""
+        if not self.is_ours:
+            return
+        try:
+            shutil.rmtree(self.folder)
+        except OSError as error:
+            raise CommandError(
+                f"{self.folder} cannot be removed: {why_not(error)}. Close KNIME first."
+            ) from None
+
+    @property
+    def _stamp(self) -> dict[str, str]:
+        return {"requirement": self.requirement, "content": self.content}
+
+    def _path(self, kind: str) -> Path:
+        base = str(self.folder)
+        return Path(sysconfig.get_path(kind, "venv", {"base": base, "platbase": base}))
+
+
+def nodes_environment(distribution: metadata.Distribution | None = None) -> NodesEnvironment | None:
+    """The environment for what this is; None for an editable installation, which runs the nodes itself."""
+    own = distribution or metadata.distribution(_PROJECT)
+    folder = user_folder("data") / "knime-mcp" / "python"
+    # https://packaging.python.org/en/latest/specifications/direct-url/
+    text = own.read_text("direct_url.json")
+    if text is None:
+        return NodesEnvironment(folder, f"{_PROJECT}[knime]=={own.version}")
+    source = json.loads(text)
+    if source.get("dir_info", {}).get("editable"):
+        return None
+    url = str(source["url"])
+    parts = urlsplit(url)
+    file = Path(url2pathname(parts.path))
+    is_wheel = parts.scheme == "file" and file.is_file()
+    content = sha256(file.read_bytes()).hexdigest() if is_wheel else ""
+    if version := source.get("vcs_info"):
+        url = f"{version['vcs']}+{url}@{version['commit_id']}"
+    if inside := source.get("subdirectory"):
+        url = f"{url}#subdirectory={inside}"
+    return NodesEnvironment(folder, f"{_PROJECT}[knime] @ {url}", content, may_differ="dir_info" in source)
+
+
+INI: Final = "knime.ini"
+_ARGUMENT: Final = "-Dknime.python.extension.config="
+_JVM: Final = "-vmargs"
+_NUMBER: Final = re.compile(r"\d+")
+_CORE: Final = re.compile(r"org\.knime\.core_(\d+\.\d+\.\d+)\.")
+#: The variables that say where Windows keeps programs.
+_WINDOWS: Final = ("ProgramFiles", "ProgramW6432", "ProgramFiles(x86)", "LOCALAPPDATA")
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """An installation of KNIME Analytics Platform."""
+
+    folder: Path  # the folder of its ``knime.ini``
+
+    @property
+    def ini(self) -> Path:
+        return self.folder / INI
+
+    @property
+    def plugins(self) -> Path:
+        return self.folder / "plugins"
+
+    @property
+    def version(self) -> tuple[int, ...] | None:
+        """The version, such as (5, 9, 0); None if its plug-ins are kept elsewhere."""
+        found = [match for own in self.plugins.glob("org.knime.core_*") if (match := _CORE.match(own.name))]
+        return max((tuple(map(int, match[1].split("."))) for match in found), default=None)
+
+    def newest(self, plugin: str) -> Path | None:
+        """The newest version of a plug-in; updates leave older ones beside it."""
+        # By its numbers, as 5.10 comes after 5.9.
+        found = self.plugins.glob(f"{plugin}_*")
+        return max(found, key=lambda own: list(map(int, _NUMBER.findall(own.name))), default=None)
+
+    @property
+    def config(self) -> Path | None:
+        """The YAML file that ``knime.ini`` names for Java, for which the last one counts."""
+        _, _, for_java = f"\n{read(self.ini)}".partition(f"\n{_JVM}")
+        lines = [line for line in for_java.splitlines() if line.startswith(_ARGUMENT)]
+        return Path(lines[-1].removeprefix(_ARGUMENT).strip()) if lines else None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A file as it is and as it will be; None if it is not there."""
+
+    file: Path
+    before: str | None
+    after: str | None
+
+
+def installations(system: str, home: Path, environment: Mapping[str, str], root: Path) -> list[Installation]:
+    """The installations in the places where they usually are.
+
+    Args:
+        system: As `sys.platform` has it.
+        home: The user's folder.
+        environment: The variables of the environment.
+        root: The root of the file system, or of the drive with the system.
+    """
+    match system:
+        case "win32":
+            named = {name: Path(text) for name, text in environment.items() if name in _WINDOWS}
+            own = [named["LOCALAPPDATA"] / "Programs"] if "LOCALAPPDATA" in named else []
+            parents = [*named.values(), *own, root, home, home / "Desktop"]
+        case "darwin":
+            parents = [root / "Applications", home / "Applications"]
+        case _:
+            parents = [
+                root / "opt",
+                root / "usr" / "local",
+                root / "usr" / "share",
+                home,
+                home / "Applications",
+            ]
+    found = [own for parent in parents for own in sorted(_named_knime(parent))]
+    if program := shutil.which("knime", path=environment.get("PATH", "")):
+        found.append(Path(program).resolve().parent)
+    return list(dict.fromkeys(own for folder in found if (own := installation_at(folder)) is not None))
+
+
+def _named_knime(parent: Path) -> Iterable[Path]:
+    try:
+        return [own for own in parent.iterdir() if own.name.lower().startswith("knime")]
+    except OSError:
+        return []
+
+
+def installation_at(path: Path) -> Installation | None:
+    """The installation in a folder or an app of macOS, or beside a program; None without one."""
+    path = path.expanduser()
+    for folder in (path, path / "Contents" / "Eclipse", path.parent):
+        if (folder / INI).is_file():
+            return Installation(folder.resolve())
+    return None
+
+
+def registered(installation: Installation, extension_id: str) -> dict[str, Any] | None:
+    """The entry of an extension; None without one."""
+    config = installation.config
+    if config is None or not config.is_file():
+        return None
+    entry = _entries(read(config), config).get(extension_id)
+    return cast("dict[str, Any]", entry) if isinstance(entry, dict) else None
+
+
+def with_extension(
+    installation: Installation, own_config: Path, extension_id: str, entry: Mapping[str, str]
+) -> list[Change]:
+    """What has to change so that KNIME loads an extension; nothing if it does.
+
+    A YAML file that ``knime.ini`` names already gets the entry, with all others kept as they are; without
+    one, ``own_config`` is named.
+    """
+    config = installation.config or own_config
+    before = read(config) if config.is_file() else None
+    _entries(before or "", config)  # what cannot be read is not written to
+    block = f"{extension_id}:\n" + "".join(f"  {key}: {_quoted(text)}\n" for key, text in entry.items())
+    kept = _without(before or "", extension_id)
+    changes = [
+        Change(config, before, f"{kept}{'' if not kept or kept.endswith(chr(10)) else chr(10)}{block}")
+    ]
+    if installation.config is None:
+        ini = read(installation.ini)
+        end = "\r\n" if "\r\n" in ini else "\n"
+        # What stands behind -vmargs is for Java; before it, it would be for Eclipse.
+        start = ini if ini.endswith(end) or not ini else f"{ini}{end}"
+        jvm = "" if _JVM in ini.splitlines() else f"{_JVM}{end}"
+        changes.append(Change(installation.ini, ini, f"{start}{jvm}{_ARGUMENT}{config}{end}"))
+    return [own for own in changes if own.before != own.after]
+
+
+def without_extension(installation: Installation, own_config: Path, extension_id: str) -> list[Change]:
+    """What has to change so that KNIME no longer loads an extension from a folder; nothing if it does not."""
+    config = installation.config
+    if config is None:
+        return []
+    before = read(config) if config.is_file() else ""
+    after = _without(before, extension_id)
+    changes: list[Change] = []
+    if before != after:
+        changes.append(Change(config, before, after if after.strip() else None))
+    if config == own_config and not after.strip():
+        ini = read(installation.ini)
+        lines = [line for line in ini.splitlines(keepends=True) if not line.startswith(_ARGUMENT)]
+        changes.append(Change(installation.ini, ini, "".join(lines)))
+    return changes
+
+
+def apply(change: Change) -> None:
+    """Writes a change; CommandError if the file cannot be written."""
+    try:
+        if change.after is None:
+            change.file.unlink()
+            return
+        change.file.parent.mkdir(parents=True, exist_ok=True)
+        with change.file.open("w", encoding="utf-8", newline="") as file:
+            file.write(change.after)
+    except OSError as error:
+        raise CommandError(
+            f"{change.file} cannot be written: {why_not(error)}. Start the terminal as administrator, or"
+            " write by hand what was shown."
+        ) from None
+
+
+def read(file: Path) -> str:
+    """The text of a file, its line ends as they are; CommandError if it cannot be read."""
+    try:
+        with file.open(encoding="utf-8", newline="") as opened:
+            return opened.read()
+    except (OSError, UnicodeDecodeError) as error:
+        why = why_not(error) if isinstance(error, OSError) else "it is not UTF-8"
+        raise CommandError(f"{file} cannot be read: {why}.") from None
+
+
+def _entries(text: str, file: Path) -> dict[str, Any]:
+    try:
+        found = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        place = str(error).replace("\n", " ")
+        raise CommandError(f"{file}, which {INI} names, is not YAML: {place}. Correct it first.") from None
+    if found is not None and not isinstance(found, dict):
+        raise CommandError(f"{file}, which {INI} names, has no entries of extensions. Correct it first.")
+    return cast("dict[str, Any]", found or {})
+
+
+def _without(text: str, extension_id: str) -> str:
+    """The YAML without the block of an extension: its line, and those below that are indented or empty."""
+    kept: list[str] = []
+    inside = False
+    for line in text.splitlines(keepends=True):
+        if not inside or (line.strip() and not line[0].isspace()):
+            inside = line.partition(":")[0].strip("\"' ") == extension_id and not line[0].isspace()
+        if not inside:
+            kept.append(line)
+    return "".join(kept)
+
+
+def _quoted(text: str) -> str:
+    # In single quotes YAML reads a backslash, as in Windows' paths, as itself.
+    return "'" + text.replace("'", "''") + "'"

@@ -10,9 +10,8 @@ import typer
 
 from ..audit.table_formats import WRITABLE, either
 from ..types.texts import counted
-from . import completion
 from .command_errors import ExitCode, Interrupt, at_terminal, reports_errors
-from .connection_options import ConnectionOptions, takes_connection
+from .connection_options import ConnectionOptions, servers, takes_connection
 from .files import JSON, TableFile, check_table, json_rows, writing
 from .shared_options import RawCsvOption
 from .terminal import complain, json_pieces, note, one_line, print_json, show_table
@@ -29,7 +28,7 @@ def list_tools(
         typer.Argument(
             metavar="SERVER",
             help="One or several servers, by URL or name. May be left out with --stdio.",
-            autocompletion=completion.servers,
+            autocompletion=servers,
         ),
     ] = None,
     include: Annotated[
@@ -57,10 +56,6 @@ def list_tools(
 
     with Interrupt() as interrupt, CommandSessions(connection, interrupt) as sessions:
         provision = sessions.provide(routes, include=include, prefix=prefix)
-    for word, outcome in zip(urls or (), provision.outcomes, strict=False):  # commands come after the URLs
-        # Only all of a server's tools, by their own names, are worth completing.
-        if outcome.error is None and len(outcome.tools) == outcome.offered and not prefix:
-            completion.keep_tools(word, [tool.definition for tool in outcome.tools])
     _write(provision, out, raw_csv=raw_csv)
     if as_json:
         print_json(_as_json(provision))

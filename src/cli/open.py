@@ -9,15 +9,17 @@ from __future__ import annotations
 import json
 import re
 import secrets
+import shlex
 import sys
 import tempfile
 import threading
 import time
 import webbrowser
-from contextlib import contextmanager, suppress
+from concurrent.futures import Future
+from contextlib import ExitStack, contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Self
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 import typer
@@ -26,22 +28,33 @@ from ..audit.journal import SUFFIX, JournalBusy, JournalWriteError, held
 from ..audit.journal_lines import JournalError, journal_parts
 from ..audit.verify import verify_file
 from ..client.protocol.messages import as_object
+from ..runs.call_values import PlannedCall
+from ..runs.server_configs import secrets_of
+from ..system import whole_file
+from ..tools.calling_hints import signature
+from ..tools.node_settings.named_servers import REFERENCE, known_entries
 from ..tools.views.html import element, heading, page, paragraph
-from ..tools.views.journal_page import journal_pages, news
+from ..tools.views.journal_page import RunPages, news, recorded_step
+from ..tools.views.run_page import Steps
 from ..types.errors import MCPError
 from .command_errors import CommandError, ExitCode, Interrupt, UsageError, at_terminal, reports_errors
+from .connection_options import ConnectionOptions
+from .files import open_journal, split_pairs, with_pairs
+from .sessions import CommandSessions
 from .terminal import can_ask, note, say
-from .tried_calls import TriedCalls
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
+    from collections.abc import Callable, Generator
 
     from ..audit.verdicts import Verification
+    from ..types.routing import ServerRoute
+
 
 _LARGEST: Final = 16 << 20  # of a request
 _BEGINNING: Final = 1 << 20  # of a journal, where its first line is
 _END: Final = 1 << 16  # where its closing line is
 _POLL_SECONDS: Final = 0.2
+_SOON_SECONDS: Final = 2.0  # in which most journals are verified
 _HEADERS: Final = {
     "Content-Security-Policy": "frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
     "Referrer-Policy": "no-referrer",
@@ -68,26 +81,37 @@ def open_folder(
         raise CommandError(f"There is no folder {folder}.")
     with (
         Interrupt() as interrupt,
-        tempfile.TemporaryDirectory() as pages,
+        tempfile.TemporaryDirectory() as private,
         TriedCalls(folder, interrupt) as tried,
-        _serving(RunsInFolder(folder, Path(pages), tried), port) as url,
+        _serving(runs := RunsInFolder(folder, tried), port) as url,
     ):
         say(f"Open in a browser: {url}")
         note("Ctrl-C ends it.")
+        way_in = Path(private) / "open.html"
         if can_ask():
-            webbrowser.open(url)
+            # Every user of this machine can read the command line of a browser, but not this file.
+            with whole_file(way_in, private=True) as part:
+                part.write_text(f'<meta http-equiv="refresh" content="0; url={url}">', encoding="utf-8")
+            webbrowser.open(way_in.as_uri())
         while not interrupt():
+            if runs.is_seen:
+                way_in.unlink(missing_ok=True)
             time.sleep(_POLL_SECONDS)
     return ExitCode.OK
 
 
 class RunsInFolder:
-    """What the page asks for: by path, as a page or as JSON."""
+    """What the page asks for: by path, as a page or as JSON.
 
-    def __init__(self, folder: Path, pages: Path, tried: TriedCalls) -> None:
+    Attributes:
+        is_seen: Whether a browser has found it.
+    """
+
+    is_seen = False
+
+    def __init__(self, folder: Path, tried: TriedCalls) -> None:
         self.token = secrets.token_urlsafe(24)
         self._folder = folder
-        self._pages = pages
         self._tried = tried
         self._shown: dict[str, ShownRun] = {}
         self.asked: dict[str, Callable[[dict[str, Any]], Any]] = {
@@ -100,6 +124,7 @@ class RunsInFolder:
         """The text at a path behind the token, and its type; None if there is none."""
         match path.split("/"):
             case [""]:
+                self.is_seen = True
                 return self._index(), "text/html"
             case ["runs", name, what]:
                 file = self._journals().get(unquote(name))
@@ -127,7 +152,7 @@ class RunsInFolder:
     def _page(self, file: Path, name: str) -> str | None:
         shown = self._shown.get(file.name)
         if shown is None or shown.is_old:
-            shown = self._shown[file.name] = ShownRun(file, self._pages)
+            shown = self._shown[file.name] = ShownRun(file)
         return shown.page(name)
 
     def _index(self) -> str:
@@ -157,22 +182,28 @@ class RunsInFolder:
 
 
 class ShownRun:
-    """The pages of a journal as it was when they were asked for; each is made when it is looked at."""
+    """The pages of a journal as it was when they were asked for; meanwhile its records are verified."""
 
     FIRST: Final = "run.html"
 
-    def __init__(self, file: Path, folder: Path) -> None:
+    def __init__(self, file: Path) -> None:
         self._file = file
         self._size, self._goes_on = _size(file), _is_written(file)
-        self.verification: Verification = verify_file(file)
-        # The pages of a large journal are large, so that those that were made are kept in files.
-        self._folder = Path(tempfile.mkdtemp(dir=folder))
-        self._more = self._made()
-        self._making = threading.Lock()
+        self._pages = RunPages(file, self.FIRST)
+        self._verified: Future[Verification] = Future()
+        # A million calls take a minute or two.
+        threading.Thread(target=self._verify, daemon=True).start()
 
-    def _made(self) -> Iterator[tuple[Path, str]]:
-        first, goes_on = self._folder / self.FIRST, self._goes_on
-        return journal_pages(self._file, first, self.verification, is_served=True, goes_on=goes_on)
+    def _verify(self) -> None:
+        try:
+            self._verified.set_result(verify_file(self._file))
+        except Exception as error:
+            self._verified.set_exception(error)
+
+    @property
+    def verification(self) -> Verification | None:
+        """What came of it; None as long as that takes. Raises what verifying raised."""
+        return self._verified.result() if self._verified.done() else None
 
     @property
     def is_old(self) -> bool:
@@ -180,16 +211,15 @@ class ShownRun:
         return _size(self._file) != self._size or (self._goes_on and not _is_written(self._file))
 
     def page(self, name: str) -> str | None:
-        if not re.fullmatch(r"run(-[0-9]+)?\.html", name):
+        with suppress(TimeoutError):
+            self._verified.result(_SOON_SECONDS)
+        if name == "top":
+            return self._pages.top(self.verification, goes_on=self._goes_on)
+        match = re.fullmatch(r"run(?:-([0-9]{1,9}))?\.html", name)
+        number = int(match[1] or 1) if match else 0
+        if not 1 <= number <= len(self._pages):
             return None
-        wanted = self._folder / name
-        with self._making:
-            while not wanted.is_file():
-                made = next(self._more, None)
-                if made is None:
-                    return None
-                made[0].write_text(made[1], encoding="utf-8")
-        return wanted.read_text(encoding="utf-8")
+        return self._pages.page(number, self.verification, is_served=True, goes_on=self._goes_on)
 
 
 def _size(file: Path) -> int:
@@ -343,3 +373,143 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - as its base calls it
         """Says nothing: the address has the token."""
+
+
+class TriedCalls:
+    """One run of all calls that are tried; its journal is begun with the first of them."""
+
+    def __init__(self, folder: Path, interrupt: Callable[[], bool]) -> None:
+        self._folder = folder
+        self._connection = ConnectionOptions()
+        self._sessions = CommandSessions(self._connection, interrupt)
+        self._journal: Path | None = None
+        self._beginning, self._asking = threading.Lock(), threading.Lock()
+        self._ending = ExitStack()
+
+    def __enter__(self) -> Self:
+        self._ending.enter_context(self._sessions)
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._ending.__exit__(*error)
+
+    def names(self) -> list[str]:
+        try:
+            return sorted(known_entries())
+        except MCPError:
+            return []
+
+    def tools(self, server: str) -> list[dict[str, Any]]:
+        """The tools of a server by URL or name, with what their forms are made from."""
+        provision = self._sessions.provide([self._route(server)], include="")
+        for failed in provision.failed:
+            raise CommandError(at_terminal(failed.error or "The server failed"))
+        definitions = (tool.definition for tool in provision.tools)
+        return [
+            {
+                "name": tool.name,
+                "signature": signature(tool.input_schema),
+                "description": tool.description or "",
+                "schema": json.dumps(tool.input_schema),
+            }
+            for tool in definitions
+        ]
+
+    def call(self, asked: dict[str, Any]) -> dict[str, Any]:
+        """Makes a call: what came of it as a step of a run, and how to make it elsewhere.
+
+        The arguments are as on a command line: ``KEY=VALUE``, or ``KEY:=JSON``.
+        """
+        server, name = str(asked["server"]).strip(), str(asked["tool"])
+        route = self._route(server)
+        tool = self._sessions.find_tool(route, name)
+        values = with_pairs({}, split_pairs(map(str, asked["arguments"])), tool.parameter_schema)
+        run = self._sessions.run
+        with self._beginning:
+            if self._journal is None:
+                journal = self._folder / f"tried-{run.id}.jsonl"
+                self._sessions.run_for([route], self._folder / journal.stem)
+                open_journal(journal, run, about="knime-mcp open", what={"kind": "tried"})
+                self._journal = journal
+            self._sessions.run_for([route])
+        record = run.call(PlannedCall(tool=tool, arguments=values)).record
+        steps = Steps()
+        steps.add(recorded_step(record, self._journal))
+        return {**json.loads(steps.as_json()), "copies": _copies(server, route, name, values)}
+
+    def _route(self, server: str) -> ServerRoute:
+        named = self._connection.named
+        with self._asking:
+            before = dict(named)
+            (route,) = self._connection.routes([server.strip()])
+            config, first = named.get(route.url), before.get(route.url)
+            if config is not None and first is not None and config.name != first.name:
+                named[route.url] = first
+                # Its session would be the other's, with that one's secrets.
+                raise CommandError(
+                    f"'{config.name}' has the address of '{first.name}', which was tried before. To try it,"
+                    " end this command and open the folder again."
+                )
+            if config is not None:
+                self._sessions.run.secrets.learn(secrets_of(config))
+        return route
+
+
+def _copies(server: str, route: ServerRoute, tool: str, arguments: dict[str, Any]) -> dict[str, str]:
+    """The call as a command, as the settings of nodes, and as Python."""
+    as_json = json.dumps(arguments, ensure_ascii=False)
+    command = f"knime-mcp call {shlex.quote(server)} {shlex.quote(tool)}"
+    shown = (
+        f"    {name} = {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
+        for name, value in arguments.items()
+    )
+    return {
+        "Command": f"{command} --json-arguments {shlex.quote(as_json)}" if arguments else command,
+        "Node settings": "\n".join(
+            (f"MCP Tool Caller\n  Server URL: {server}\n  Tool name: {tool}\n  Arguments:", *shown)
+        ),
+        "Python": _python(server, route, tool, arguments),
+    }
+
+
+def _python(server: str, route: ServerRoute, tool: str, arguments: dict[str, Any]) -> str:
+    entry = known_entries().get(server, {}) if "/" not in server else {}
+    imports, given = ["from knime_mcp.tools import MCPClient"], repr(route.url)
+    if "command" in entry:
+        imports.append("from knime_mcp.client.transports.stdio_server import StdioServer")
+        words = ", ".join(map(_text, [entry["command"], *entry.get("args", ())]))
+        env = f", env={_dict(entry['env'])}" if entry.get("env") else ""
+        cwd = f", cwd={entry['cwd']!r}" if entry.get("cwd") else ""
+        given = f"stdio=StdioServer({server!r}, [{words}]{env}{cwd})"
+    elif entry:
+        headers = f", headers={_dict(entry['headers'])}" if entry.get("headers") else ""
+        given = f"{_text(str(entry.get('url', route.url)).partition('#')[0])}{headers}"
+    if "os.environ" in given:
+        imports.insert(0, "import os\n")
+    if route.credential:
+        imports.append(f"\n# The credential {route.credential} goes with it: see auth of MCPClient.")
+    return "\n".join(
+        (
+            *imports,
+            "",
+            f"with MCPClient({given}) as client:",
+            f"    print(client.call_tool({tool!r}, {arguments!r}).text)",
+        )
+    )
+
+
+def _dict(values: dict[str, Any]) -> str:
+    return f"{{{', '.join(f'{name!r}: {_text(value)}' for name, value in values.items())}}}"
+
+
+def _text(value: Any) -> str:
+    """A text of a ``mcp.json`` as Python: its ``${VARIABLE}`` come from the environment."""
+    # The expression has a group, so that every second part is the name of a variable.
+    parts = enumerate(REFERENCE.split(str(value)))
+    shown = [_variable(part) if place % 2 else repr(part) for place, part in parts if part]
+    return " + ".join(shown) or "''"
+
+
+def _variable(reference: str) -> str:
+    name, has_default, default = reference.removeprefix("env:").partition(":-")
+    return f"os.environ.get({name!r}, {default!r})" if has_default else f"os.environ[{name!r}]"

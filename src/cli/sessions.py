@@ -1,7 +1,13 @@
-"""Makes clients, and the run of a command, from the options of the command line."""
+"""Makes clients, and the run of a command, from the options of the command line.
+
+Secrets come from the environment or the system's keyring; they are never on the command line itself, where
+every program on the machine could read them.
+"""
 
 from __future__ import annotations
 
+import os
+import re
 import threading
 from dataclasses import replace
 from functools import cached_property
@@ -9,11 +15,10 @@ from typing import TYPE_CHECKING, Self
 from urllib.parse import urlsplit
 
 from ..client.mcp_client import MCPClient
-from ..tools.node_settings.connection import fill
-from ..types.errors import Canceled, ToolNotFound
+from ..tools.node_settings.connection import KEYRING_SERVICE, Credential, fill, keyring_credential
+from ..types.errors import Canceled, SettingInvalid, ToolNotFound
 from ..types.routing import server_labels
-from .connection_options import is_command, started_server
-from .credentials import Credentials
+from .connection_options import ConnectionOptions, is_command, started_server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -204,3 +209,61 @@ def _saver(folder: Path) -> Callable[[PlannedCall, int, bytes, str], str]:
         return save_blob(folder, name, data, mime_type, fix=fix)
 
     return save
+
+
+class Credentials:
+    """The credentials that routes name, by the options. Each credential is looked up once."""
+
+    def __init__(self, options: ConnectionOptions) -> None:
+        self._options = options
+        self._found: dict[str, Credential] = {}
+
+    def __call__(self, name: str | None) -> Credential | None:
+        """Looks up a credential by name; its user name may be empty. None for None."""
+        if name is None:
+            return None
+        if name not in self._found:
+            self._found[name] = self._look_up(name)
+        return self._found[name]
+
+    @property
+    def secrets(self) -> list[str]:
+        """The passwords in use so far, so that records can be kept free of them."""
+        return [credential.password for credential in self._found.values()]
+
+    def _look_up(self, name: str) -> Credential:
+        if name == self._options.bearer_env:
+            return Credential(name, "", secret_in(name, "--bearer-env"))
+        credential = _from_environment(name) or keyring_credential(name)
+        if credential is None:
+            raise SettingInvalid(
+                f"There is no credential '{name}'",
+                setting="credentials",
+                fix=f"Set the environment variable {variable(name, 'PASSWORD')}, and if it has a user name"
+                f" {variable(name, 'USERNAME')}, or store it with: keyring set {KEYRING_SERVICE}:{name} USER",
+            )
+        return credential
+
+
+def secret_in(name: str, option: str) -> str:
+    """Reads a secret from the environment variable that an option names."""
+    secret = os.environ.get(name, "").strip()
+    if not secret:
+        # A text that is not a variable's name may be the secret, so it is not shown.
+        which = name if name.isidentifier() else f"that {option} names"
+        raise SettingInvalid(
+            f"The environment variable {which} is not set or empty",
+            setting="credentials",
+            fix="Put the secret there, and write its name",
+        )
+    return secret
+
+
+def variable(name: str, part: str) -> str:
+    """The environment variable of a credential's part, such as ``KNIME_MCP_PROD_PASSWORD``."""
+    return f"KNIME_MCP_{re.sub(r'[^A-Za-z0-9]', '_', name).upper()}_{part}"
+
+
+def _from_environment(name: str) -> Credential | None:
+    password = os.environ.get(variable(name, "PASSWORD"))
+    return Credential(name, os.environ.get(variable(name, "USERNAME"), ""), password) if password else None

@@ -21,10 +21,8 @@ SELDOM: Final = "Seldom needed"
 """The panel of options that only ``--help-all`` shows."""
 _NAMED: Final = r"([^=]*[^=\s][^=]*)=(.*)"
 
-SaveDirOption: TypeAlias = Annotated[
-    Path | None,
-    typer.Option(metavar="FOLDER", help="Save pictures, sounds and other files of results there."),
-]
+SAVE_DIR: Final = "Save pictures, sounds and other files of results there."
+SaveDirOption: TypeAlias = Annotated[Path | None, typer.Option(metavar="FOLDER", help=SAVE_DIR)]
 ServersOption: TypeAlias = Annotated[
     list[str] | None,
     typer.Option("--server", metavar="URL", help="A server with tools, or its name; may be repeated."),
@@ -60,13 +58,17 @@ LogLevelOption: TypeAlias = Annotated[
 ]
 
 
-def options_under(panel: str, **same: Any) -> Callable[..., Any]:
-    """Makes what declares options that stand together in the help: ``text, *names``, and what typer takes."""
+def options_under(panel: str | None = None, **same: Any) -> Callable[..., Any]:
+    """Makes what declares fields that are options, which stand together in the help: see `takes`.
 
-    def option(text: str, *names: str, **more: Any) -> Any:
+    It takes the help text, names and `default` (None if left out) of an option, and what typer takes.
+    """
+
+    def option(text: str, *names: str, default: Any = None, **more: Any) -> Any:
         if "min" in more:
             more["callback"] = a_number
-        return typer.Option(*names, help=text, rich_help_panel=panel, **same, **more)
+        declared = typer.Option(*names, help=text, rich_help_panel=panel, **same, **more)
+        return dataclasses.field(default=default, metadata={"option": declared})
 
     return option
 
@@ -116,21 +118,16 @@ def takes(
 ) -> Callable[[Callable[..., R]], Callable[..., R]]:
     """Adds all options of a group to a command, after its own options.
 
-    The fields of `group`, a dataclass, are annotated for typer; `name` is the command's argument for it.
+    The fields of `group`, a dataclass, are of `options_under`; `name` is the command's argument for it.
     Options that the command refuses are `hidden` in its help; with `seldom` only ``--help-all`` shows them.
     """
-    # With extras, as the options are in the metadata of the types.
-    hints = typing.get_type_hints(group, include_extras=True)
+    hints = typing.get_type_hints(group)
     added = [
         inspect.Parameter(
             field.name,
             inspect.Parameter.KEYWORD_ONLY,
-            default=inspect.Parameter.empty if field.default is dataclasses.MISSING else field.default,
-            annotation=_hidden(hints[field.name])
-            if field.name in hidden
-            else _seldom(hints[field.name])
-            if seldom and field.name != "help_all"
-            else hints[field.name],
+            default=field.default,
+            annotation=Annotated[hints[field.name], _shown(field, hidden, seldom=seldom)],
         )
         for field in dataclasses.fields(group)
     ]
@@ -168,12 +165,17 @@ def seldom(*names: str) -> Callable[[Callable[..., R]], Callable[..., R]]:
 
 
 def _seldom(annotated: Any) -> Any:
-    option = copy.copy(annotated.__metadata__[0])
-    option.hidden, option.rich_help_panel = True, SELDOM
-    return Annotated[annotated.__origin__, option]
+    return Annotated[annotated.__origin__, _under(annotated.__metadata__[0], SELDOM)]
 
 
-def _hidden(annotated: Any) -> Any:
-    option = copy.copy(annotated.__metadata__[0])
-    option.hidden, option.rich_help_panel = True, None  # not even --help-all shows it
-    return Annotated[annotated.__origin__, option]
+def _shown(field: dataclasses.Field[Any], hidden: Collection[str], *, seldom: bool) -> Any:
+    option = field.metadata["option"]
+    if field.name in hidden:
+        return _under(option, None)  # not even --help-all shows it
+    return _under(option, SELDOM) if seldom and field.name != "help_all" else option
+
+
+def _under(option: Any, panel: str | None) -> Any:
+    option = copy.copy(option)
+    option.hidden, option.rich_help_panel = True, panel
+    return option

@@ -1,8 +1,8 @@
-"""Reads, writes and checks KNIME's workflow archives (``.knwf``), without KNIME.
+"""Writes and checks KNIME's workflow archives (``.knwf``), without KNIME.
 
-`read_workflow` reads a `Workflow`, `write_workflow` writes one, `check` and `check_archive` list problems.
-`read_segment` and `write_segment` do the same for the workflow in a tool's cell. `extension_node` and
-`table_creator` make nodes, `arranged` places them.
+`write_workflow` writes a `Workflow`, `write_component` a component, `check` lists problems. `read_segment`
+and `write_segment` are for the workflow in a tool's cell; `extension_node` and `configuration_node` make
+nodes.
 """
 
 from .component_file import (
@@ -10,10 +10,7 @@ from .component_file import (
     COMPONENT_OUTPUT_FACTORY,
     Component,
     ComponentFace,
-    around,
-    check_archive,
     edge_node,
-    read_component,
     write_component,
 )
 from .configuration_nodes import (
@@ -23,37 +20,11 @@ from .configuration_nodes import (
     read_configuration,
     with_value,
 )
-from .knwf_archive import ArchiveLimits
-from .native_nodes import (
-    BOUNDARY_FACTORIES,
-    COLUMN_RENAMER_FACTORY,
-    CONCATENATE_FACTORY,
-    ROW_FILTER_FACTORY,
-    STRING_TO_PATH_FACTORY,
-    TABLE_CREATOR_FACTORY,
-    WORKFLOW_TO_TOOL_FACTORY,
-    Column,
-    Concatenation,
-    PathConversion,
-    ToolColumn,
-    boundary_node,
-    concatenate_node,
-    created_columns,
-    string_to_path_node,
-    table_creator,
-    workflow_to_tool_node,
-)
-from .node_file import PYTHON_FACTORY, DeclaredPort, declared_ports, extension_node
+from .node_file import PYTHON_FACTORY, DeclaredPort, extension_node
 from .segment_file import PortOf, Segment, read_segment, segment_digest, write_segment
 from .settings_xml import Config, KnwfError, SettingsEntry
-from .table_nodes import (
-    Criterion,
-    RowFilter,
-    column_renamer_node,
-    row_filter_node,
-)
-from .workflow_check import arranged, check
-from .workflow_file import read_inside, read_workflow, write_workflow
+from .workflow_check import check
+from .workflow_file import read_files, write_workflow
 from .workflow_model import (
     VARIABLE_PORT,
     Annotation,
@@ -72,70 +43,42 @@ from .workflow_model import (
 )
 
 __all__ = [
-    "BOUNDARY_FACTORIES",
-    "COLUMN_RENAMER_FACTORY",
     "COMPONENT_INPUT_FACTORY",
     "COMPONENT_OUTPUT_FACTORY",
-    "CONCATENATE_FACTORY",
     "CONFIGURATION_FACTORIES",
     "PYTHON_FACTORY",
-    "ROW_FILTER_FACTORY",
-    "STRING_TO_PATH_FACTORY",
-    "TABLE_CREATOR_FACTORY",
     "VARIABLE_PORT",
-    "WORKFLOW_TO_TOOL_FACTORY",
     "Annotation",
-    "ArchiveLimits",
     "CanvasPosition",
-    "Column",
     "Component",
     "ComponentFace",
-    "Concatenation",
     "Config",
     "Configuration",
     "Connection",
-    "Criterion",
     "DeclaredPort",
     "KnwfError",
     "NativeNode",
     "Node",
     "NodeState",
     "OtherNode",
-    "PathConversion",
     "PortGroup",
     "PortOf",
-    "RowFilter",
     "Segment",
     "SettingsEntry",
-    "ToolColumn",
     "VariableControl",
     "Workflow",
     "WorkflowCredential",
     "WorkflowProblem",
     "WorkflowVariable",
-    "around",
-    "arranged",
-    "boundary_node",
     "check",
-    "check_archive",
-    "column_renamer_node",
-    "concatenate_node",
     "configuration_node",
-    "created_columns",
-    "declared_ports",
     "edge_node",
     "extension_node",
-    "read_component",
     "read_configuration",
-    "read_inside",
+    "read_files",
     "read_segment",
-    "read_workflow",
-    "row_filter_node",
     "segment_digest",
-    "string_to_path_node",
-    "table_creator",
     "with_value",
-    "workflow_to_tool_node",
     "write_component",
     "write_segment",
     "write_workflow",

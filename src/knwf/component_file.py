@@ -14,16 +14,17 @@ https://github.com/knime/knime-shared, where the order of the elements counts).
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass, replace
+import zipfile
+import zlib
+from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, Literal, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal
 
-from .configuration_nodes import CONFIGURATION_FACTORIES, read_configuration
-from .knwf_archive import DEFAULT_LIMITS, Archive, write_archive
+from .knwf_archive import write_archive, zipped_folder
 from .settings_xml import (
     NOT_XML,
     Config,
-    KnwfError,
     array,
     boolean,
     from_xml,
@@ -33,8 +34,7 @@ from .settings_xml import (
     xml_attribute,
     xml_text,
 )
-from .workflow_check import check
-from .workflow_file import folder_name, read_inside, read_workflow, workflow_files
+from .workflow_file import folder_name, workflow_files
 from .workflow_model import (
     FORMAT_VERSION,
     KNIME_VENDOR,
@@ -42,10 +42,7 @@ from .workflow_model import (
     CanvasPosition,
     NativeNode,
     NodeState,
-    OtherNode,
     Workflow,
-    WorkflowProblem,
-    node_label,
     object_class,
 )
 
@@ -60,6 +57,7 @@ COMPONENT_OUTPUT_FACTORY: Final = f"{_PACKAGE}.VirtualSubNodeOutputNodeFactory"
 TEMPLATE_FILE: Final = "template.knime"
 _METADATA_FILE: Final = "component-metadata.xml"
 _METADATA_NAMESPACE: Final = "http://www.knime.org/core/node/workflow/metadata/v1.0"
+_LONGEST_TEMPLATE: Final = 1 << 16
 _MOMENT: Final = "%Y-%m-%d %H:%M:%S %z"
 _CORE: Final = ("KNIME Core API", "org.knime.core", KNIME_VENDOR)
 
@@ -147,13 +145,15 @@ def write_component(
     ``changed`` is the moment by which KNIME finds out, for a component that is linked in a workflow, that the
     file is newer. A file that says the same already is left as it is. KnwfError if `check` finds an error.
     """
-    stored = _stored(path)
+    folder = folder_name(component.workflow.name)
     # KNIME offers an update of every linked copy when the time in the file is another one, so it changes
     # only with the component.
-    before = _changed(stored.get(TEMPLATE_FILE, b""))
-    if before is None or _component_files(component, face, before) != stored:
-        files = _component_files(component, face, changed)
-        write_archive(path, folder_name(component.workflow.name), files)
+    before = _moment_of(Path(path), folder)
+    if before is not None:
+        same = zipped_folder(folder, _component_files(component, face, before))
+        if same == Path(path).read_bytes():
+            return
+    write_archive(path, folder, _component_files(component, face, changed))
 
 
 def _component_files(component: Component, face: ComponentFace, changed: datetime) -> dict[str, bytes]:
@@ -211,84 +211,12 @@ def _metadata(face: ComponentFace, changed: datetime) -> bytes:
     ).encode()
 
 
-def _stored(path: str | os.PathLike[str]) -> dict[str, bytes]:
+def _moment_of(path: Path, folder: str) -> datetime | None:
+    """The moment in the file of a shared component; None if it says none, or is none."""
     try:
-        with Archive(path, DEFAULT_LIMITS) as archive:
-            return {name: archive.read(name) for name in archive}
-    except (KnwfError, OSError):
-        return {}
-
-
-def _changed(template: bytes) -> datetime | None:
-    """The moment in the file of a shared component; None if it says none."""
-    try:
-        about = from_xml(template, TEMPLATE_FILE).config("workflow_template_information")
+        with zipfile.ZipFile(path) as archive, archive.open(f"{folder}/{TEMPLATE_FILE}") as file:
+            root = from_xml(file.read(_LONGEST_TEMPLATE), TEMPLATE_FILE)
+        about = root.config("workflow_template_information")
         return None if about is None else datetime.strptime(about.text("timestamp"), _MOMENT)
-    except (KnwfError, ValueError):
+    except (OSError, ValueError, KeyError, RuntimeError, zipfile.BadZipFile, zlib.error):
         return None
-
-
-def around(component: Workflow) -> Workflow:
-    """The workflow that has nothing but a shared component, read by `read_workflow`; others unchanged."""
-    if TEMPLATE_FILE not in component.files:
-        return component
-    folder = f"{folder_name(component.name)} (#1)"
-    files = {f"{folder}/{path}": data for path, data in workflow_files(component).items()}
-    node = OtherNode(1, component.name, "component", f"{folder}/settings.xml")
-    return Workflow(component.name, (node,), files=files)
-
-
-def check_archive(path: str | os.PathLike[str]) -> list[WorkflowProblem]:
-    """Lists the problems of the archive of a workflow or a component; empty for a valid archive."""
-    try:
-        workflow = read_workflow(path)
-        problems = check(workflow)
-        if TEMPLATE_FILE in workflow.files and not any(own.severity == "error" for own in problems):
-            whole = around(workflow)
-            read_component(whole, cast("OtherNode", whole.nodes[0]))
-    except KnwfError as error:
-        return [WorkflowProblem("error", "archive", str(error))]
-    return problems
-
-
-def read_component(workflow: Workflow, node: OtherNode) -> Component:
-    """Reads what is in a component of a workflow; KnwfError if the files are no component."""
-    inside = read_inside(workflow, node)
-    stored = workflow.files.get(node.settings_file)
-    if stored is None:
-        raise KnwfError(f"{node.settings_file} is missing")
-    settings = from_xml(stored, node.settings_file)
-    entry = _end(inside, settings, "virtual-in-ID", COMPONENT_INPUT_FACTORY)
-    leaving = _end(inside, settings, "virtual-out-ID", COMPONENT_OUTPUT_FACTORY)
-    if any(line.source == leaving or line.destination == entry for line in inside.connections):
-        raise KnwfError("a connection leads out of its Component Output, or into its Component Input")
-    dialog = settings.config("model") or Config("model")
-    nodes = tuple(_as_set(own, dialog) if isinstance(own, NativeNode) else own for own in inside.nodes)
-    return Component(replace(inside, nodes=nodes), entry, leaving)
-
-
-def _end(inside: Workflow, settings: Config, key: str, factory: str) -> int:
-    number = settings.integer(key)
-    if number is None:
-        raise KnwfError(f"the component's settings have no {key}")
-    node = inside.node(number)
-    if isinstance(node, OtherNode) and node.problem:
-        raise KnwfError(f"{node_label(node)} cannot be read ({node.problem}); is the component locked?")
-    if not isinstance(node, NativeNode) or node.factory != factory:
-        raise KnwfError(f"{node_label(node)} is not the node that {key} says")
-    return number
-
-
-def _as_set(node: NativeNode, dialog: Config) -> NativeNode:
-    """A Configuration node with the value of the component's dialog, which is stored as its default is."""
-    if node.factory not in CONFIGURATION_FACTORIES or node.model is None:
-        return node
-    parameter = read_configuration(node).parameter
-    value = dialog.config(f"{parameter}-{node.id}" if parameter else str(node.id))
-    if value is None:
-        return node
-    default = Config("defaultValue", tuple(value))
-    # A date that was set is no longer the moment of the execution.
-    given = {default.key: default, "use_default_exec_time": boolean("use_default_exec_time", value=False)}
-    kept = tuple(given.get(child.key, child) for child in node.model)
-    return replace(node, model=Config(node.model.key, kept))

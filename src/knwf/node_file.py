@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from .configuration_nodes import CONFIGURATION_FACTORIES
 from .json_parameters import from_model, is_json_model, to_model
-from .native_nodes import known_inputs
 from .settings_xml import Config, KnwfError, SettingsEntry, boolean, integer, string
 from .workflow_model import (
     ORIGIN,
@@ -210,9 +209,6 @@ def _inputs(factory: str, groups: tuple[PortGroup, ...], outputs: int) -> int | 
     """
     if factory in CONFIGURATION_FACTORIES:
         return 0
-    known = known_inputs(factory, groups)
-    if known is not None:
-        return known
     total = sum(group.count for group in groups)
     return total - outputs if factory == PYTHON_FACTORY and groups and total >= outputs else None
 
@@ -260,30 +256,6 @@ class DeclaredPort:
     optional: bool = False  # whether the port can be absent
     group: bool = False  # whether a node can have any number of these ports
     present: int = 1  # the number of ports: 0 or 1 for an optional port, any number for a group, 1 for others
-
-
-def declared_ports(
-    specifiers: Sequence[Mapping[str, Any]], present: Mapping[str, int] | None = None
-) -> tuple[DeclaredPort, ...]:
-    """Makes ports from a node's description by a host of extensions.
-
-    ``specifiers`` is its ``input_port_specifier`` or ``output_port_specifier``; ``present`` has the numbers
-    of a node's optional ports and groups, by name, 0 by default.
-    """
-    counts = dict(present or {})
-    ports = tuple(
-        DeclaredPort(
-            name=port["name"],
-            type=port["type_string"],
-            optional=bool(port.get("optional")),
-            group=bool(port.get("group")),
-            present=counts.pop(port["name"], 0 if port.get("optional") or port.get("group") else 1),
-        )
-        for port in specifiers
-    )
-    if counts:
-        raise KnwfError(f"the node declares no port {', '.join(map(repr, counts))}")
-    return ports
 
 
 def extension_node(

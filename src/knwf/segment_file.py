@@ -14,10 +14,9 @@ import struct
 import zlib
 from dataclasses import dataclass, field
 from functools import partial
-from io import BytesIO
 from typing import TYPE_CHECKING, Any, Final
 
-from .knwf_archive import DEFAULT_LIMITS, is_unsafe, zip_into
+from .knwf_archive import is_unsafe, zipped, zipped_folder
 from .settings_xml import Config, KnwfError, boolean, from_xml, integer, string, to_xml
 from .workflow_file import METADATA_FILE, folder_name, read_files, workflow_files
 from .workflow_model import object_class
@@ -25,7 +24,6 @@ from .workflow_model import object_class
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from .knwf_archive import ArchiveLimits
     from .settings_xml import SettingsEntry
     from .workflow_model import Workflow
 
@@ -36,6 +34,9 @@ _HEADER: Final = struct.Struct("<4sHHHHHIIIHH")
 _LOCAL, _DESCRIPTOR = b"PK\3\4", b"PK\7\10"
 _STORED, _DEFLATED = 0, 8
 _SIZE_FOLLOWS, _UTF8 = 0x8, 0x800
+
+#: Of a zip file, after decompression: bombs end here.
+MOST_FILES, MOST_IN_A_FILE, MOST_BYTES = 100_000, 256 << 20, 512 << 20
 
 #: What of a node's settings is not what it does: its names, which a release may change, its state, and who
 #: made it. Deeper down nothing is left out, as there a node may call anything so.
@@ -85,13 +86,13 @@ class Segment:
     behind: Mapping[str, bytes] = field(default_factory=dict[str, bytes])  # entries that KNIME does not read
 
 
-def read_segment(data: bytes, *, limits: ArchiveLimits = DEFAULT_LIMITS) -> Segment:
+def read_segment(data: bytes) -> Segment:
     """Reads a segment; KnwfError if the bytes are no zip stream, unsafe, too large, or no segment."""
-    entries = _entries(data, limits)
+    entries = _entries(data)
     if list(entries)[:2] != [_METADATA, _WORKFLOW]:
         raise KnwfError(f"it is no workflow segment: it starts with {', '.join(list(entries)[:2])}")
     metadata = from_xml(entries.pop(_METADATA), _METADATA)
-    name, files = _workflow_of(entries.pop(_WORKFLOW), limits)
+    name, files = _workflow_of(entries.pop(_WORKFLOW))
     return Segment(
         workflow=read_files(metadata.text("name") or name, files),
         inputs=tuple(
@@ -105,10 +106,7 @@ def read_segment(data: bytes, *, limits: ArchiveLimits = DEFAULT_LIMITS) -> Segm
 
 def write_segment(segment: Segment) -> bytes:
     """Writes a segment, always the same bytes for the same; KnwfError if `check` finds an error in it."""
-    inner, outer = BytesIO(), BytesIO()
-    top = folder_name(segment.workflow.name)
-    files = workflow_files(segment.workflow)
-    zip_into(inner, {f"{top}/{path}": files[path] for path in sorted(files)})
+    inner = zipped_folder(folder_name(segment.workflow.name), workflow_files(segment.workflow))
     table = (
         string("portObjectClass", object_class("PortType.TABLE")),
         boolean("isOptional", value=False),
@@ -126,10 +124,9 @@ def write_segment(segment: Segment) -> bytes:
         Config("output_ports", (integer("num_outputs", len(segment.outputs)), *outputs)),
     )
     # In this order: KNIME reads the stream once, and wants the metadata first.
-    entries = {_METADATA: to_xml(Config(_METADATA, metadata)), _WORKFLOW: inner.getvalue()}
+    entries = {_METADATA: to_xml(Config(_METADATA, metadata)), _WORKFLOW: inner}
     # Packed already.
-    zip_into(outer, entries | dict(segment.behind), stored=frozenset({_WORKFLOW}))
-    return outer.getvalue()
+    return zipped(entries | dict(segment.behind), stored=frozenset({_WORKFLOW}))
 
 
 def segment_digest(data: bytes) -> str:
@@ -139,8 +136,8 @@ def segment_digest(data: bytes) -> str:
     node otherwise, and so its folder. Of what is no segment it is the digest of the bytes.
     """
     try:
-        entries = _entries(data, DEFAULT_LIMITS)
-        _, files = _workflow_of(entries[_WORKFLOW], DEFAULT_LIMITS)
+        entries = _entries(data)
+        _, files = _workflow_of(entries[_WORKFLOW])
         said: list[object] = [_lasting(from_xml(entries[_METADATA], _METADATA), frozenset({"name"}))]
         said += _contents(files)
     # A digest is needed of what any server or program put there, also of what cannot be read.
@@ -233,9 +230,9 @@ def _port_settings(key: str, port: PortOf) -> Config:
     return Config(key, (string("node_id", str(port.node)), integer("index", port.index)))
 
 
-def _workflow_of(data: bytes, limits: ArchiveLimits) -> tuple[str, dict[str, bytes]]:
+def _workflow_of(data: bytes) -> tuple[str, dict[str, bytes]]:
     """The name of the workflow's folder, and its files by their path there. KNIME strips one level."""
-    entries = {name: body for name, body in _entries(data, limits).items() if not name.endswith("/")}
+    entries = {name: body for name, body in _entries(data).items() if not name.endswith("/")}
     tops = {name.partition("/")[0] for name in entries}
     files = {name.partition("/")[2]: body for name, body in entries.items()}
     if len(tops) != 1 or "workflow.knime" not in files:
@@ -243,14 +240,14 @@ def _workflow_of(data: bytes, limits: ArchiveLimits) -> tuple[str, dict[str, byt
     return tops.pop(), files
 
 
-def _entries(data: bytes, limits: ArchiveLimits) -> dict[str, bytes]:
+def _entries(data: bytes) -> dict[str, bytes]:
     entries: dict[str, bytes] = {}
-    left = limits.total
-    for name, body in _stream(data, limits.other_file):
+    left = MOST_BYTES
+    for name, body in _stream(data, MOST_IN_A_FILE):
         left -= len(body)
         if name in entries or is_unsafe(name.removesuffix("/")):
             raise KnwfError(f"it holds {name[:200]!r} twice, or where it could land outside its folder")
-        if left < 0 or len(entries) >= limits.entries:
+        if left < 0 or len(entries) >= MOST_FILES:
             raise KnwfError("it holds more files or bytes than are allowed")
         entries[name] = body
     if not entries:

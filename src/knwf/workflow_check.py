@@ -1,4 +1,4 @@
-"""Finds problems in a workflow, and places its nodes on the canvas. Pure.
+"""Finds problems in a workflow. Pure.
 
 An error is something that KNIME would refuse, complain about or never run; a warning is a probable mistake.
 """
@@ -6,10 +6,10 @@ An error is something that KNIME would refuse, complain about or never run; a wa
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, assert_never
+from graphlib import CycleError, TopologicalSorter
+from typing import TYPE_CHECKING, Any, assert_never
 
-from .workflow_model import CanvasPosition, NativeNode, OtherNode, WorkflowProblem, is_too_old, node_label
+from .workflow_model import NativeNode, OtherNode, WorkflowProblem, is_too_old, node_label
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -149,49 +149,15 @@ def _check_inputs(node: NativeNode, connected: set[tuple[int, int]], where: str)
 
 
 def _check_cycles(workflow: Workflow) -> Iterator[WorkflowProblem]:
-    stuck = set(_layers(workflow)[1])
-    if stuck:
-        labels = ", ".join(node_label(node) for node in workflow.nodes if node.id in stuck)
+    nodes = {node.id: node for node in workflow.nodes}
+    before: dict[int, list[int]] = {}
+    for line in workflow.connections:
+        if line.source in nodes and line.destination in nodes:
+            before.setdefault(line.destination, []).append(line.source)
+    try:
+        TopologicalSorter(before).prepare()
+    except CycleError as error:
+        labels = ", ".join(node_label(nodes[node_id]) for node_id in sorted(set(error.args[1])))
         yield WorkflowProblem(
             "error", "workflow", f"it has a cycle; these nodes wait for each other: {labels}"
         )
-
-
-def _layers(workflow: Workflow) -> tuple[dict[int, int], list[int]]:
-    """The nodes that can run, in order and with their layers, and the nodes in or behind cycles.
-
-    Connections from or to nodes that do not exist are ignored.
-    """
-    ids = {node.id for node in workflow.nodes}
-    successors: dict[int, list[int]] = {node_id: [] for node_id in ids}
-    open_inputs = dict.fromkeys(ids, 0)
-    for connection in workflow.connections:
-        if connection.source in ids and connection.destination in ids:
-            successors[connection.source].append(connection.destination)
-            open_inputs[connection.destination] += 1
-    layer = {node_id: 0 for node_id in sorted(ids) if not open_inputs[node_id]}
-    ready = list(layer)
-    for node_id in ready:  # the list grows during the loop
-        for next_id in successors[node_id]:
-            open_inputs[next_id] -= 1
-            layer[next_id] = max(layer.get(next_id, 0), layer[node_id] + 1)
-            if not open_inputs[next_id]:
-                ready.append(next_id)
-    return {node_id: layer[node_id] for node_id in ready}, sorted(ids - set(ready))
-
-
-_STEP_X: Final = 160
-_STEP_Y: Final = 140
-_MARGIN: Final = 80
-
-
-def arranged(workflow: Workflow) -> Workflow:
-    """A copy of the workflow with every node in a column to the right of the nodes on which it depends."""
-    layers, _ = _layers(workflow)
-    rows: dict[int, int] = {}
-    places: dict[int, CanvasPosition] = {}
-    for node_id in sorted(node.id for node in workflow.nodes):
-        column = layers.get(node_id, 0)
-        rows[column] = rows.get(column, -1) + 1
-        places[node_id] = CanvasPosition(_MARGIN + column * _STEP_X, _MARGIN + rows[column] * _STEP_Y)
-    return replace(workflow, nodes=tuple(replace(n, position=places[n.id]) for n in workflow.nodes))

@@ -8,10 +8,10 @@ workflow gives the same bytes.
 from __future__ import annotations
 
 import re
-from typing import IO, TYPE_CHECKING, Final, Literal, cast
+from typing import TYPE_CHECKING, Final, Literal, cast
 from xml.parsers import expat
 
-from .knwf_archive import DEFAULT_LIMITS, Archive, is_unsafe, write_archive
+from .knwf_archive import is_unsafe, write_archive
 from .node_file import annotation_settings, node_settings, read_annotation, read_node
 from .settings_xml import (
     Config,
@@ -50,9 +50,7 @@ from .workflow_model import (
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator, Mapping
-
-    from .knwf_archive import ArchiveLimits
+    from collections.abc import Mapping
 
 _REQUIRED: Final = ("nodes", "connections")
 _REQUIRED_WITH_VERSION: Final = ("state", "workflow_credentials")  # KNIME Hub's empty workflows have neither
@@ -92,33 +90,12 @@ _CONNECTION: Final = {
 }
 
 
-def read_workflow(
-    path: str | os.PathLike[str] | IO[bytes], *, limits: ArchiveLimits = DEFAULT_LIMITS
-) -> Workflow:
-    """Reads a workflow archive (``.knwf``), by its path or as an open file.
-
-    KnwfError if the file is no zip file with one workflow, is unsafe or too large, or its ``workflow.knime``
-    is broken.
-    """
-    with Archive(path, limits) as archive:
-        return _read(archive)
-
-
 def read_files(name: str, files: Mapping[str, bytes]) -> Workflow:
-    """Reads a workflow of its files by their path in its folder, such as those in a segment."""
-    return _read(_Folder(name, files))
+    """Reads a workflow of its files by their path in its folder, such as those in a segment.
 
-
-def read_inside(workflow: Workflow, node: OtherNode) -> Workflow:
-    """Reads the workflow in a metanode or component, whose files the outer workflow has."""
-    start = f"{node.settings_file.rpartition('/')[0]}/"
-    inside = {path[len(start) :]: data for path, data in workflow.files.items() if path.startswith(start)}
-    return _read(_Folder(node.name, inside))
-
-
-def _read(archive: Archive | _Folder) -> Workflow:
-    root = from_xml(archive.read("workflow.knime", settings=True), "workflow.knime")
-    return _Reader(archive, root).workflow()
+    KnwfError if its ``workflow.knime`` is missing or broken.
+    """
+    return _Reader(name, files).workflow()
 
 
 def write_workflow(workflow: Workflow, path: str | os.PathLike[str]) -> None:
@@ -278,29 +255,13 @@ def _variable(key: str, variable: WorkflowVariable) -> Config:
     return Config(key, (string("name", variable.name), string("class", variable.type), value))
 
 
-class _Folder:
-    """The files of a workflow in memory, with the interface of `Archive`."""
-
-    def __init__(self, name: str, files: Mapping[str, bytes]) -> None:
-        self.name, self._files = name, files
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(sorted(self._files))
-
-    def read(self, path: str, *, settings: bool = False) -> bytes:  # noqa: ARG002 - as `Archive.read`
-        try:
-            return self._files[path]
-        except KeyError:
-            raise KnwfError(f"{path} is missing") from None
-
-
 class _Reader:
-    def __init__(self, archive: Archive | _Folder, root: Config) -> None:
-        self.archive = archive
-        self.root = root
+    def __init__(self, name: str, files: Mapping[str, bytes]) -> None:
+        self.name, self.stored = name, files
+        self.root = from_xml(self._read("workflow.knime"), "workflow.knime")
         self.problems: list[WorkflowProblem] = []
         self.folders: set[str] = set()
-        tops = {path.partition("/")[0] for path in archive}
+        tops = {path.partition("/")[0] for path in files}
         self._spelling = {top.lower(): top for top in tops} | {top: top for top in tops}
 
     def workflow(self) -> Workflow:
@@ -315,7 +276,7 @@ class _Reader:
         if description is not None and files[METADATA_FILE] == _metadata(description):
             del files[METADATA_FILE]  # it says nothing else
         return Workflow(
-            name=root.text("name") or self.archive.name,
+            name=root.text("name") or self.name,
             nodes=nodes,
             connections=tuple(
                 c for config in self._section("connections") if (c := self._connection(config))
@@ -375,7 +336,7 @@ class _Reader:
                 what = f"it is a {_CONTAINERS[kind]}: kept as it is, but its inside is not read"
                 self._problem("warning", where, what)
                 return OtherNode(node_id, name, _CONTAINERS[kind], file, position)
-            settings = from_xml(self.archive.read(file, settings=True), file)
+            settings = from_xml(self._read(file), file)
             node, problems = read_node(settings, node_id, position)
         except KnwfError as error:
             self._problem("error", where, str(error))
@@ -432,16 +393,15 @@ class _Reader:
         native = {node.id for node in nodes if isinstance(node, NativeNode)}
         entries = [config for config in self._section("nodes") if config.integer("id") in native]
         understood = {self._settings_file(config).rpartition("/")[0] for config in entries}
-        kept: dict[str, bytes] = {}
-        for path in self.archive:
-            top = path.partition("/")[0]
-            if path == "workflow.knime" or top in _NOT_KEPT or top in understood:
-                continue
-            try:
-                kept[path] = self.archive.read(path)
-            except KnwfError as error:
-                self._problem("warning", path, f"{error}; it is left out")
-        return kept
+        left_out = {"workflow.knime", *_NOT_KEPT, *understood}
+        kept = (path for path in sorted(self.stored) if path.partition("/")[0] not in left_out)
+        return {path: self.stored[path] for path in kept}
+
+    def _read(self, path: str) -> bytes:
+        try:
+            return self.stored[path]
+        except KeyError:
+            raise KnwfError(f"{path} is missing") from None
 
 
 def _position(config: Config) -> CanvasPosition:

@@ -72,6 +72,8 @@ class PlannedCalls:
     tool_column: str | None = None  # the column that names each row's tool
     # the column that holds all arguments of a row as JSON; None for one column per argument
     json_column: str | None = None
+    # the columns of parameters that are called differently
+    named_columns: Mapping[str, str] = field(default_factory=dict[str, str])
     decimal_comma: bool = False  # whether texts for parameters that are numbers are written as 1.234,5
     # columns that an earlier run wrote about its calls, which are arguments only of parameters with exactly
     # the same name: a *Status* is no ``status``
@@ -167,9 +169,14 @@ class PlannedCalls:
         return arguments
 
     def _learn(self, tool: Tool) -> _KnownTool:
-        parameters = parameters_of(tool, self._columns)
-        candidates = [name for name in self._columns if name in parameters or name not in self.outcomes]
-        column_of = plan_columns(parameters, candidates)
+        parameters = parameters_of(tool, [*self._columns, *self.named_columns])
+        named = {name: column for name, column in self.named_columns.items() if name in parameters}
+        candidates = [
+            name
+            for name in self._columns
+            if name not in named.values() and (name in parameters or name not in self.outcomes)
+        ]
+        column_of = plan_columns([name for name in parameters if name not in named], candidates) | named
         self._matched.update(column_of.values())
         entered = arguments_from_pairs(self.pairs, parameters, files=True)
         said = {name.strip(): text for name, text in self.pairs}  # of equal names the last counts
@@ -232,10 +239,10 @@ def arguments_from_row(
     cells = {name: row[column] for name, column in columns.items() if row[column] is not None}
     if decimal_comma:
         cells = {name: _with_point(cell, parameters[name]) for name, cell in cells.items()}
-    return {name: _argument(cell, parameters[name], pointer_step(name)) for name, cell in cells.items()}
+    return {name: cell_to_json(cell, parameters[name], pointer_step(name)) for name, cell in cells.items()}
 
 
-_NUMBER_WITH_COMMA: Final = re.compile(rf"\+?(-?(?:\d{{1,3}}(?:{THOUSANDS}\d{{3}})+|\d+)(?:,\d+)?)")
+_NUMBER_WITH_COMMA: Final = re.compile(rf"\+?(-?(?:[1-9]\d{{0,2}}(?:{THOUSANDS}\d{{3}})+|\d+)(?:,\d+)?)")
 
 
 def _with_point(cell: Any, parameter: Parameter) -> Any:
@@ -245,20 +252,6 @@ def _with_point(cell: Any, parameter: Parameter) -> Any:
     # A point that is not before three digits separates no thousands: `1.5` stays one and a half.
     number = _NUMBER_WITH_COMMA.fullmatch(cell.strip())
     return cell if number is None else re.sub(THOUSANDS, "", number[1]).replace(",", ".")
-
-
-def _argument(cell: Any, parameter: Parameter, pointer: str) -> Any:
-    try:
-        return cell_to_json(cell, parameter, pointer)
-    except ArgumentsInvalid as error:
-        match cell:
-            case float():
-                error.fix = "Make the cell missing, or give it a number, such as with the node Expression"
-            case str() if any("\ud800" <= character <= "\udfff" for character in cell):
-                error.fix = f"{error.fix}. The node String Cleaner removes such characters"
-            case _:
-                pass
-        raise
 
 
 def arguments_from_json(value: Any, *, source: str) -> dict[str, Any]:

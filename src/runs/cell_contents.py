@@ -149,7 +149,7 @@ def _written(data: bytes, kind: str, content: Content, pointer: str) -> str:
             raise ArgumentsInvalid(
                 f"The value at {pointer} is to be text, but its bytes are no UTF-8",
                 pointer=pointer,
-                fix="Convert the column with the node Binary Objects to Strings, which asks for the encoding",
+                fix="Convert the column to text in its encoding, in KNIME with Binary Objects to Strings",
             ) from None
     text = base64.b64encode(data).decode()
     # The only hint of many servers is the name: `image_url` wants a data URL, `image` base64.

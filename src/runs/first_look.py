@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 _SHOWN: Final = 3
 _LOOKED_AT: Final = 50
 _NUMBERS: Final = frozenset({"number", "integer"})
-_POINTS: Final = re.compile(r"[+-]?\d{1,3}\.\d{3}")
+_POINTS: Final = re.compile(r"[+-]?[1-9]\d{0,2}\.\d{3}")
 """May be a thousand, where the point separates thousands."""
+_POINT: Final = re.compile(r"[+-]?(?:\d*\.(?:\d{1,2}|\d{4,})|\d{4,}\.\d{3}|0\d*\.\d+)")
+"""Can only be a number with a decimal point."""
 _COMMA: Final = re.compile(
     r"[+-]?(?:\d+,(?:\d{1,2}|\d{4,})|\d{1,3}(?:\.\d{3}){2,}"
     rf"|\d{{1,3}}(?:{THOUSANDS}\d{{3}})+,\d+)"
@@ -37,7 +39,8 @@ class FirstLook:
     """What the calls of a plan send.
 
     `columns` are parameter and column, `values` the first values of each parameter as they are sent, with
-    secrets marked. `unfit` says why no row has an argument; `comma` that numbers have a decimal comma.
+    secrets marked. `unfit` says why no row has an argument; `comma` that numbers have a decimal comma, and
+    `mixed` that one column has numbers of both kinds, some of which would be read as others.
     """
 
     columns: dict[str, str]
@@ -46,6 +49,7 @@ class FirstLook:
     notes: tuple[str, ...] = ()
     unfit: str = ""
     comma: str = ""
+    mixed: str = ""
 
 
 def first_look(plan: PlannedCalls, secrets: SecretMarker) -> FirstLook | None:
@@ -75,23 +79,36 @@ def first_look(plan: PlannedCalls, secrets: SecretMarker) -> FirstLook | None:
             f" {listed(parameters)}",
         )
     notes: list[str] = []
-    comma = ""
+    comma = mixed = ""
     for name, column in arguments.items():
         kinds = parameters[name].kinds
-        if plan.decimal_comma or not kinds & _NUMBERS or "string" in kinds:
+        if not kinds & _NUMBERS or "string" in kinds:
             continue
-        points: list[str] = []
-        for row, text in _texts(plan.parameters, column):
-            if not comma and _COMMA.fullmatch(text):
-                comma = f"The column '{column}' has numbers with a decimal comma, such as {text} in row {row}"
-            elif _POINTS.fullmatch(text):
-                points.append(f"{text} in row {row}")
-        if points:
+        points, thousands, commas = _notations(plan.parameters, column)
+        others = [*commas, *(thousands if plan.decimal_comma else ())]
+        if points and others:
+            mixed = mixed or (
+                f"The column '{column}' has numbers with a decimal point, such as {points[0]}, and others"
+                f" with a comma, or with points between thousands, such as {others[0]}"
+            )
+        elif commas and not plan.decimal_comma:
+            comma = comma or f"The column '{column}' has numbers with a decimal comma, such as {commas[0]}"
+        if thousands and not plan.decimal_comma:
             notes.append(
                 f"Numbers of the column '{column}' are read with a decimal point, though it may separate"
-                f" thousands: {listed(points)}"
+                f" thousands: {listed(thousands)}"
             )
-    return FirstLook(arguments, values, not_sent, tuple(notes), comma=comma)
+    return FirstLook(arguments, values, not_sent, tuple(notes), comma=comma, mixed=mixed)
+
+
+def _notations(parameters: ParameterRows, column: str) -> tuple[list[str], list[str], list[str]]:
+    """The texts of a column that are numbers with a point, with either, and with a comma; with their rows."""
+    found: dict[re.Pattern[str], list[str]] = {_POINT: [], _POINTS: [], _COMMA: []}
+    for row, text in _texts(parameters, column):
+        for pattern, texts in found.items():
+            if pattern.fullmatch(text):
+                texts.append(f"{text} in row {row}")
+    return found[_POINT], found[_POINTS], found[_COMMA]
 
 
 def _texts(parameters: ParameterRows, column: str) -> Iterator[tuple[str, str]]:

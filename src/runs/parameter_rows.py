@@ -39,10 +39,10 @@ class ParameterRows:
 
     @classmethod
     def of_file(cls, read: FileTable) -> Self:
-        """The rows of a file, with their numbers from 1 as RowIDs."""
+        """The rows of a file, with their numbers as RowIDs."""
         import pyarrow as pa
 
-        numbers = pa.array(map(str, read.numbers or range(1, read.total + 1)), pa.string())
+        numbers = pa.array(map(str, read.numbers), pa.string())
         table = pa.Table.from_arrays([numbers, *read.table.columns], names=[ROW_ID, *read.columns])
         return cls(table=table, objects=read.objects)
 

@@ -20,7 +20,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, Self, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..client.protocol.messages import as_list, as_object
 from ..client.validation.argument_schemas import items, kinds, parts_of, properties_in
@@ -31,7 +31,6 @@ from ..types.tool import MCPTool
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from types import TracebackType
 
     import pyarrow as pa
 
@@ -316,12 +315,12 @@ def _typed_rows(head: list[str], body: list[list[str]], *, comma: bool = False) 
         return []
     columns: list[list[Any]] = [[row[place] for row in body] for place in range(len(head))]
     if comma and any(_DECIMAL_COMMA.fullmatch(cell) for column in columns for cell in column):
-        columns = [_typed_column(_with_points(column)) for column in columns]
+        columns = [typed_cells(_with_points(column)) for column in columns]
     else:
         columns = [
             [cell or None for cell in column]
             if comma and any(map(_THOUSAND.fullmatch, column))
-            else _typed_column(column)
+            else typed_cells(column)
             for column in columns
         ]
     names = numbered(head)
@@ -335,7 +334,8 @@ def _with_points(cells: list[str]) -> list[str]:
     return cells
 
 
-def _typed_column(cells: list[str]) -> list[Any]:
+def typed_cells(cells: list[str]) -> list[Any]:
+    """Texts as numbers or booleans, if these are exact; None for an empty one."""
     texts = [cell for cell in cells if cell]
     if texts and all(_WHOLE.fullmatch(text) and abs(int(text)) < _LONG for text in texts):
         return [int(cell) if cell else None for cell in cells]
@@ -543,12 +543,7 @@ class RecordsCollector:
     """The columns that tools declare whose results are one object."""
     _has_objects: bool = False
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
         self._spool.close()
 
     def add(self, outcome: CallOutcome) -> None:

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import json
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import islice
-from typing import TYPE_CHECKING, Any, Self
+from itertools import islice, repeat, takewhile
+from typing import TYPE_CHECKING, Any, Final, Self
 
-from .result_records import RecordColumns, records_of, single_record
+from ..types.texts import numbered
+from .result_records import RecordColumns, records_of, single_record, typed_cells
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-    from types import TracebackType
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     import pyarrow as pa
 
+    from ..audit.table_formats import FileTable
     from .call_values import CallOutcome
+
+_SIGN: Final = "Structured result"
+"""A column that results with all columns have, beside those of the input."""
 
 
 @dataclass(slots=True)
@@ -25,10 +29,12 @@ class TypedResults:
     """What the calls of a run gave, on disk until all is known, as only then the columns have their types.
 
     A call gives one record: its structured result, or the only record in it. `taken` are names that its
-    columns must not have: those of the tool's parameters, so that results sent again send the same.
+    columns must not have: those of the tool's parameters, so that results sent again send the same. `known`
+    are columns that an earlier run has made for what the tool gave.
     """
 
     taken: Collection[str]
+    known: Collection[str] = ()
     several: int = 0
     """The number of calls that gave several records, which have no columns here."""
     _columns: RecordColumns = field(default_factory=RecordColumns)
@@ -36,18 +42,20 @@ class TypedResults:
     _pieces: Any = field(default_factory=tempfile.TemporaryFile)
     _writer: Any = None
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
         self._records.close()
         self._pieces.close()
 
     def add(self, outcome: CallOutcome) -> None:
         """Takes the record of the next call, in the order of the rows."""
         record = self._record_of(outcome) if outcome.record.ok else {}
+        self.keep({self._known_name(name): value for name, value in record.items()})
+
+    def _known_name(self, name: str) -> str:
+        return name if name in self.known else own if (own := f"{name} (result)") in self.known else name
+
+    def keep(self, record: dict[str, Any]) -> None:
+        """Takes what an earlier call gave for the next row, by column."""
         self._columns.see(record)
         self._records.write(json.dumps(record) + "\n")
 
@@ -92,11 +100,79 @@ class TypedResults:
         taken = {*others, *self.taken}
         names: list[str] = []
         for name in self._columns.names():
-            shown = f"{name} (result)" if name in taken else name
-            number = 1
-            while shown in taken:
-                number += 1
-                shown = f"{name} (result) #{number}"
+            own = f"{name} (result)"
+            shown = name if name not in taken else numbered([*sorted(taken), own], " #{}")[-1]
             taken.add(shown)
             names.append(shown)
         return names
+
+
+@dataclass(frozen=True)
+class EarlierResults:
+    """The results of an earlier run, of which some rows are called again, and the others stay as they are."""
+
+    table: FileTable
+    failed: tuple[int, ...]
+    """The indices of the rows without a result."""
+    again: tuple[int, ...]
+    """Those of them that are called."""
+    typed: tuple[str, ...]
+    """The columns of what the tool gave."""
+    rows: list[tuple[CallOutcome | None, dict[str, Any]]]
+    """What came of the earlier call of each row, None if it is called again, and what the tool gave."""
+
+    @classmethod
+    def of_file(cls, table: FileTable, failed: Sequence[int], most: int | None) -> Self:
+        """The results in a file: what the tool gave stands before *Result*, and is missing in failed rows.
+
+        Raises `TableError` if a row cannot be read, as nobody could write it anew.
+        """
+        from ..audit.arrow_cells import json_value
+        from ..audit.calls_table import records_of as calls_of
+        from ..audit.calls_table import tool_of
+        from .call_values import CallOutcome
+
+        names = table.columns
+        own = names[: names.index("Result")] if "Result" in names and _SIGN not in names else []
+        given = {
+            name
+            for row in table.only(failed).rows()
+            for name, value in row.items()
+            if value not in (None, "")
+        }
+        typed = tuple(takewhile(lambda name: name not in given, reversed(own)))[::-1]
+        again = failed[:most]
+        places = sorted({*range(table.total)}.difference(again))
+        kept = table.only(places)
+        records = calls_of(kept.table, needed=("Status",), numbers=kept.numbers)
+        columns = [_values(kept, name) for name in typed]
+        cells = zip(*columns, strict=True) if columns else repeat((), len(places))
+        rows: list[tuple[CallOutcome | None, dict[str, Any]]] = [(None, {})] * table.total
+        for place, record, values in zip(places, records, cells, strict=True):
+            tool = None if record.tool is None else tool_of(record.tool)
+            gave = dict(zip(typed, map(json_value, values), strict=True))
+            rows[place] = CallOutcome(record=record, tool=tool), gave
+        return cls(table, tuple(failed), tuple(again), typed, rows)
+
+    @property
+    def has_all_columns(self) -> bool:
+        return _SIGN in self.table.columns
+
+    def without(self, outcomes: Iterable[str]) -> FileTable:
+        """The table as it was before the calls, without these columns and what the tool gave."""
+        left = {*outcomes, *self.typed}
+        kept = [name for name in self.table.columns if name not in left]
+        return replace(self.table, table=self.table.table.select(kept))
+
+
+def _values(table: FileTable, name: str) -> list[Any]:
+    """The values of a column. In CSV texts are numbers again that are written so."""
+    values = [row[name] for row in table.rows()]
+    if not table.has_texts_only:
+        return values
+    typed = typed_cells([value or "" for value in values])
+    are_same = all(
+        value is None or value in (str(cell).lower(), str(cell).removesuffix(".0"))
+        for value, cell in zip(values, typed, strict=True)
+    )
+    return typed if are_same else values

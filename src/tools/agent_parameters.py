@@ -114,35 +114,16 @@ def knime_names(names: Sequence[str]) -> dict[str, str]:
     """A name for each parameter that KNIME allows; what is allowed keeps its name."""
     from ..knwf.configuration_nodes import PARAMETER_NAME
 
-    found = {name: name for name in names if PARAMETER_NAME.fullmatch(name)}
-    taken = set(found.values())
-    for name in names:
-        if name in found:
-            continue
-        plain = "_".join(re.findall("[A-Za-z0-9]+", name))
-        plain = plain if plain[:1].isalpha() else f"p_{plain}".rstrip("_")
-        # KNIME allows no digit at the end of a name, see `PARAMETER_NAME`.
-        plain = f"{plain}_v" if plain[-1].isdigit() else plain
-        found[name] = _unused(plain, taken)
-    return {name: found[name] for name in names}
+    ordered = sorted(names, key=lambda name: PARAMETER_NAME.fullmatch(name) is None)
+    plain = (name if PARAMETER_NAME.fullmatch(name) else _plain(name) for name in ordered)
+    # KNIME allows no digit at the end of a name.
+    return dict(zip(ordered, numbered([*plain], "_{}v"), strict=True))
 
 
-def _unused(name: str, taken: set[str]) -> str:
-    """The name, or one with letters behind: numbers cannot stand at its end."""
-    unused, count = name, 0
-    while unused in taken:
-        count += 1
-        unused = f"{name}_{_letters(count)}"
-    taken.add(unused)
-    return unused
-
-
-def _letters(count: int) -> str:
-    text = ""
-    while count:
-        count, letter = divmod(count - 1, 25)
-        text = chr(ord("b") + letter) + text
-    return text
+def _plain(name: str) -> str:
+    plain = "_".join(re.findall("[A-Za-z0-9]+", name))
+    plain = plain if plain[:1].isalpha() else f"p_{plain}".rstrip("_")
+    return f"{plain}_v" if plain[-1].isdigit() else plain
 
 
 def cell_names(names: Iterable[str]) -> tuple[str, ...]:

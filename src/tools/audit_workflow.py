@@ -11,7 +11,6 @@ several workflows, as KNIME could not open one with all of them.
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -23,7 +22,7 @@ from ..types.tool import MCPTool, WorkflowTool
 from .recorded_steps import caller_node, is_command, metanode, segment_of, step_of, with_arguments
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from ..audit.record import CallRecord
     from ..knwf import CanvasPosition, Node, Workflow
@@ -139,33 +138,6 @@ def audit_workflow(
     return Exported(workflow, steps, len(records) - steps, tuple(canvas.placeholders))
 
 
-def audit_workflows(
-    records: Iterable[CallRecord], file: Path, *, question: str = "", answer: str = ""
-) -> Iterator[tuple[Path, Exported]]:
-    """The audit workflows of calls, each with its file: the given one, then ``NAME-2`` and so on.
-
-    The calls of two workflows are in memory at a time.
-    """
-    left = iter(records)
-    calls, path, before = list(islice(left, MOST_STEPS)), file, ""
-    for number in range(2, sys.maxsize):
-        # One workflow ahead, as each names the one behind it.
-        following = list(islice(left, MOST_STEPS))
-        other = file.with_name(f"{file.stem}-{number}{file.suffix}")
-        exported = audit_workflow(
-            calls,
-            name=path.stem,
-            question="" if before else question,
-            answer="" if following else answer,
-            before=before,
-            after=other.name if following else "",
-        )
-        yield path, exported
-        if not following:
-            return
-        calls, path, before = following, other, path.name
-
-
 def _about(records: Sequence[CallRecord]) -> str:
     """What the first note says."""
     statuses = Counter(record.status.value for record in records)
@@ -199,17 +171,31 @@ def target_of(setting: str, data_area: Path, run: str) -> Path | None:
 def save_audit_workflow(
     records: Iterable[CallRecord], file: Path, *, question: str = "", answer: str = ""
 ) -> Saved:
-    """Writes the audit workflows of calls into ``.knwf`` files, see `audit_workflows`.
+    """Writes the audit workflows of calls: into the given ``.knwf`` file, then ``NAME-2`` and so on.
 
-    The folder is created, and each file replaced as a whole.
+    The folder is created, and each file replaced as a whole. The calls of two workflows are in memory at a
+    time.
     """
     from ..knwf import write_workflow
 
-    saved = Saved()
-    for path, exported in audit_workflows(records, file, question=question, answer=answer):
+    saved, left, before, path = Saved(), iter(records), "", file
+    following = list(islice(left, MOST_STEPS))
+    while following or not saved.files:
+        # One workflow ahead, as each names the one behind it.
+        calls, following = following, list(islice(left, MOST_STEPS))
+        other = file.with_name(f"{file.stem}-{len(saved.files) + 2}{file.suffix}")
+        exported = audit_workflow(
+            calls,
+            name=path.stem,
+            question="" if before else question,
+            answer="" if following else answer,
+            before=before,
+            after=other.name if following else "",
+        )
         path.parent.mkdir(parents=True, exist_ok=True)
         write_workflow(exported.workflow, path)
         saved.add(path, exported)
+        before, path = path.name, other
     return saved
 
 

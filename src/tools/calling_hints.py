@@ -6,12 +6,11 @@ variables with such names. Each entry is canonical JSON: a server's route, for t
 
     {"server": "https://host/mcp#credential=crm"}
     {"description": "…", "digest": "sha256:…", "name": "crm_search",
-     "signature": "query: string, limit?: integer = 10", "tool": "search"}
+     "parameters": [["query", "string", true, ""], ["limit", "integer", false, "10"]], "tool": "search"}
 
 ``name`` is the shown name, ``tool`` the server's, if it differs. A variable is copied into every node behind
-the Provider, so it is kept small: descriptions, signatures and digests are shortened or left out, the more
-tools there are; tables have all of them. Unknown keys are ignored and unreadable entries are skipped, so that
-versions can be mixed.
+the Provider, so it is kept small: the more tools there are, the more is left out; tables have all of it.
+Unknown keys are ignored and unreadable entries are skipped, so that versions can be mixed.
 
 Example arguments are made from a tool's schema, ready to copy into the Caller and to change. They hold the
 required properties, and those for which the schema has a default or an example: an invented value for an
@@ -23,11 +22,10 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections import Counter
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from urllib.parse import urlsplit
 
 from ..client.protocol.messages import as_list, as_object
@@ -41,33 +39,38 @@ from ..client.validation.argument_schemas import (
 )
 from ..types.errors import MCPError
 from ..types.routing import ServerRoute, qualified
-from ..types.texts import canonical_json, compact_json, shortened
-from .pattern_text import text_for_pattern
+from ..types.texts import canonical_json, compact_json, numbered, shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 
 PREFIX: Final = "mcp_tools: "
 """The beginning of the names of these flow variables."""
 
 _MAX_CHARACTERS: Final = 32_768
-_LENGTHS: Final = ((600, 16_000, 80), (120, 16_000, 80), (0, 2000, 80), (0, 60, 80), (0, 40, 0), (0, 0, 0))
-"""Lengths of description, signature and digest to try, in characters, until all tools fit."""
+_DETAILS: Final = ((600, True, 80), (120, True, 80), (0, True, 80), (0, False, 80), (0, False, 0))
+"""Length of the description, whether there are parameters, and length of the digest, until all tools fit."""
 _MAX_PARAMETERS: Final = 12
 _MAX_ALTERNATIVES: Final = 3
 _MOST_CHOICES: Final = 8
 _LONGEST_CHOICES: Final = 60
 _LONGEST_DEFAULT: Final = 20
-_CUT: Final = "…"
-_END_OF_CUT: Final = re.compile("…(?=, |$)")
-_MORE: Final = ", … more"
 _LONGEST_LABEL: Final = 200
-_CHOICE: Final = re.compile(r"[^\s,:=…]+")
-_PARAMETER: Final = re.compile(
-    r"(?P<name>.*?)(?P<optional>\?)?: (?P<type>[^\s,:=…]+(?: or [^\s,:=…]+)*)(?=, | = |$)(?P<default> = )?",
-    re.DOTALL,
-)
+
+
+class ParameterHint(NamedTuple):
+    """A parameter of a tool."""
+
+    name: str
+    type: str
+    is_required: bool
+    default: str = ""  # JSON, may be cut
+
+    @property
+    def label(self) -> str:
+        said = f"{self.type}, required" if self.is_required else self.type
+        return f"{self.name}: {said}{f' = {self.default}' if self.default else ''}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,21 +78,25 @@ class ToolChoice:
     """A tool as a dialog shows it."""
 
     name: str  # shown name, unique in the Provider's table
-    type: str = "mcp"  # or workflow
     route: str = ""  # `ServerRoute.uri` without tool and digest: the server and the name of its credential
     tool: str = ""  # the server's name of the tool, if the shown one is another
     digest: str = ""
-    signature: str = ""  # may be cut
     description: str = ""  # may be cut
+    parameters: tuple[ParameterHint, ...] | None = None  # all of them, or None where they had no room
 
     @property
     def server(self) -> str:
         """The server's URL, as tables show it."""
         return ServerRoute.parse(self.route).url if self.route else ""
 
-    @property
-    def label(self) -> str:
-        return f"{self.name}({_cut(self.signature, _LONGEST_LABEL)})"
+    def label(self, name: str) -> str:
+        """The tool with its parameters, under the name by which it is offered."""
+        if self.parameters is None:
+            return f"{name}(…)"
+        most = _MAX_PARAMETERS
+        while len(text := _in_short(self.parameters, most)) > _LONGEST_LABEL and most:
+            most -= 1
+        return f"{name}({text})"
 
 
 def variable_name(servers: Sequence[str], *, taken: Iterable[str] = ()) -> str:
@@ -100,42 +107,34 @@ def variable_name(servers: Sequence[str], *, taken: Iterable[str] = ()) -> str:
     """
     hosts = list(dict.fromkeys(urlsplit(server).netloc or server for server in servers)) or ["no server"]
     several = f"{hosts[0]} + {len(hosts) - 1} more" if len(hosts) > 1 else hosts[0]
-    name = base = PREFIX + several
-    number = 1
-    occupied = set(taken)
-    while name in occupied:
-        number += 1
-        name = f"{base} ({number})"
-    return name
+    return numbered([*taken, PREFIX + several])[-1]
 
 
 def encode_choices(choices: Sequence[ToolChoice]) -> list[str]:
-    """The value of the flow variable, with details cut to fit."""
+    """The value of the flow variable, with as many details as fit: they go before any tool does."""
     entries: list[str] = []
-    # As much as fits: details go before any tool is left out.
-    for description, signature_length, digest in _LENGTHS:
+    for details in _DETAILS:
         entries = [
-            _encoded(part, description, signature_length, digest)
+            entry
             for route, tools in groupby(choices, lambda choice: choice.route)
-            for part in ({"server": route}, *tools)
+            for entry in (canonical_json({"server": route}), *(_encoded(tool, *details) for tool in tools))
         ]
         if sum(map(len, entries)) <= _MAX_CHARACTERS:
             break
     return entries
 
 
-def _encoded(part: dict[str, str] | ToolChoice, description: int, signature_length: int, digest: int) -> str:
-    if isinstance(part, dict):
-        return canonical_json(part)
-    fields = {
-        "name": part.name,
-        "type": "" if part.type == "mcp" else part.type,
-        "tool": part.tool,
-        "digest": part.digest[:digest],
-        "signature": _cut(part.signature, signature_length) if signature_length else "",
-        "description": shortened(part.description, description) if description else "",
+def _encoded(tool: ToolChoice, description: int, has_parameters: bool, digest: int) -> str:
+    texts = {
+        "name": tool.name,
+        "tool": tool.tool,
+        "digest": tool.digest[:digest],
+        "description": shortened(tool.description, description) if description else "",
     }
-    return canonical_json({key: text for key, text in fields.items() if text})
+    entry: dict[str, Any] = {key: text for key, text in texts.items() if text}
+    if has_parameters and tool.parameters is not None:
+        entry["parameters"] = [list(parameter) for parameter in tool.parameters]
+    return canonical_json(entry)
 
 
 def decode_choices(flow_variables: Mapping[str, Any]) -> list[ToolChoice]:
@@ -146,13 +145,36 @@ def decode_choices(flow_variables: Mapping[str, Any]) -> list[ToolChoice]:
             continue
         route = ""
         for entry in map(_decoded, cast("Sequence[object]", value)):
-            if "name" not in entry:
-                route = _readable(entry.get("server", route))
-                continue
-            tool = ToolChoice(route=route, **{key: entry[key] for key in entry.keys() & _TEXTS})
-            # The same Provider may come in on several ways through the workflow.
-            tools.setdefault((tool.name, route), tool)
+            texts = {key: text for key in _TEXTS if isinstance(text := entry.get(key), str) and text}
+            if "name" in texts:
+                tool = ToolChoice(route=route, parameters=_hints(entry.get("parameters")), **texts)
+                # The same Provider may come in on several ways through the workflow.
+                tools.setdefault((tool.name, route), tool)
+            elif isinstance(server := entry.get("server", route), str):
+                route = _readable(server)
     return list(tools.values())
+
+
+_TEXTS: Final = ("name", "tool", "digest", "description")
+
+
+def _decoded(entry: object) -> dict[str, Any]:
+    try:
+        return as_object(json.loads(entry) if isinstance(entry, str) else None)
+    except (ValueError, RecursionError):
+        return {}
+
+
+def _hints(entries: Any) -> tuple[ParameterHint, ...] | None:
+    """All parameters, or none: where some are choices, KNIME lets nobody enter the name of another."""
+    hints: list[ParameterHint] = []
+    for entry in as_list(entries):
+        match entry:
+            case [str(name), str(kind), bool(is_required), str(default)]:
+                hints.append(ParameterHint(name, kind, is_required, default))
+            case _:
+                return None
+    return tuple(hints) if isinstance(entries, list) else None
 
 
 def offered(choices: Sequence[ToolChoice]) -> dict[str, ToolChoice]:
@@ -180,81 +202,34 @@ def _readable(route: str) -> str:
         return ""
 
 
-def signature(schema: Mapping[str, Any], most: int | None = _MAX_PARAMETERS) -> str:
-    """The parameters of a schema in short: ``query: string, limit?: integer = 10``; ``?`` is optional.
-
-    ``most`` is how many of them are named, None for all.
-    """
+def parameter_hints(schema: Mapping[str, Any]) -> tuple[ParameterHint, ...]:
+    """The parameters of a schema, required ones first, else in the server's order."""
     root = dict(schema)
     known, needed = listed_parameters(root)
-    # Required ones first; `sorted` keeps the server's order otherwise.
-    names = sorted(known, key=lambda name: name not in needed)
+    return tuple(
+        ParameterHint(name, type_in_words(root, known[name]), name in needed, _default(root, known[name]))
+        for name in sorted(known, key=lambda name: name not in needed)
+    )
+
+
+def signature(schema: Mapping[str, Any]) -> str:
+    """The parameters of a schema in short: ``query: string, limit?: integer = 10``; ``?`` is optional."""
+    return _in_short(parameter_hints(schema), _MAX_PARAMETERS)
+
+
+def _in_short(hints: Sequence[ParameterHint], most: int) -> str:
     parts = [
-        f"{name}{'' if name in needed else '?'}: {type_in_words(root, part)}{_default(root, part)}"
-        for name, part in ((name, known[name]) for name in names)
+        f"{name}{'' if is_required else '?'}: {kind}{f' = {default}' if default else ''}"
+        for name, kind, is_required, default in hints[:most]
     ]
-    shown = parts[:most]
-    return ", ".join([*shown, *([f"… {len(parts) - len(shown)} more"] if len(shown) < len(parts) else [])])
-
-
-@dataclass(frozen=True, slots=True)
-class ParameterHint:
-    """A parameter of a tool, as a signature has it."""
-
-    name: str
-    is_required: bool
-    type: str
-    default: str = ""  # JSON, may be cut
-
-    @property
-    def label(self) -> str:
-        said = f"{self.type}, required" if self.is_required else self.type
-        return f"{self.name}: {said}{f' = {self.default}' if self.default else ''}"
-
-
-def parameters_in(signature: str) -> list[ParameterHint]:
-    """The parameters that a signature names; none of one that was cut, as it would hide the others."""
-    read = [*_read(signature)]
-    is_whole = bool(read) and read[-1][1] == len(signature)
-    return [hint for hint, _ in read if hint.name] if is_whole else []
-
-
-def _cut(signature: str, longest: int) -> str:
-    """A signature with as many parameters as there is room for."""
-    if len(signature) <= longest:
-        return signature
-    read = _read(signature[: longest - len(_MORE)])
-    ends = [end for _, end in read if signature.startswith(", ", end)]
-    return signature[: ends[-1]] + _MORE if ends else _CUT
-
-
-def _read(signature: str) -> Iterator[tuple[ParameterHint, int]]:
-    """Reads a signature: its parameters, and where each ends."""
-    at = 0
-    while (match := _PARAMETER.match(signature, at)) is not None:
-        at, default = match.end(), ""
-        if match["default"]:
-            default, at = _default_in(signature, at)
-        yield ParameterHint(match["name"], not match["optional"], match["type"], default), at
-        if not signature.startswith(", ", at):
-            return
-        at += len(", ")
-
-
-def _default_in(signature: str, start: int) -> tuple[str, int]:
-    try:
-        _, end = json.JSONDecoder().raw_decode(signature, start)
-    except (ValueError, RecursionError):  # it was cut
-        cut = _END_OF_CUT.search(signature, start)
-        end = cut.end() if cut else len(signature)
-    return signature[start:end], end
+    return ", ".join([*parts, *([f"… {len(hints) - most} more"] if len(hints) > most else [])])
 
 
 def _default(root: dict[str, Any], part: Any) -> str:
     default = resolve(root, part).get("default")
     if default is None or default == "":
         return ""
-    return f" = {shortened(json.dumps(default, ensure_ascii=False), _LONGEST_DEFAULT)}"
+    return shortened(json.dumps(default, ensure_ascii=False), _LONGEST_DEFAULT)
 
 
 def type_in_words(root: dict[str, Any], part: Any, depth: int = 0) -> str:
@@ -284,20 +259,7 @@ def _listed(schema: Mapping[str, Any]) -> list[str]:
     if len(listed) > _MOST_CHOICES:
         return ["choice"]
     values = [json.dumps(value, ensure_ascii=False) for value in listed if value is not None]
-    is_short = sum(map(len, values)) <= _LONGEST_CHOICES and all(map(_CHOICE.fullmatch, values))
-    return values if is_short else ["choice"]
-
-
-_TEXTS: Final = frozenset({"name", "type", "tool", "digest", "signature", "description"})
-
-
-def _decoded(entry: object) -> dict[str, str]:
-    """The texts of an entry; none if it cannot be read."""
-    try:
-        fields = json.loads(entry) if isinstance(entry, str) else None
-    except (ValueError, RecursionError):
-        return {}
-    return {key: value for key, value in as_object(fields).items() if isinstance(value, str) and value}
+    return values if sum(map(len, values)) <= _LONGEST_CHOICES else ["choice"]
 
 
 _MAX_DEPTH: Final = 12
@@ -322,6 +284,10 @@ _BY_FORMAT: Final = {
     "regex": ".*",
     "json-pointer": "/path",
 }
+
+
+_LIKELY: Final = "a A 1 ab AB 12 abc ABC 123 1234 12345 a1 1.0.0 00:00 #00ff00"
+"""What people mean by many patterns, beside texts of a format; nobody makes up a text for any other one."""
 
 
 def example_arguments(schema: dict[str, Any]) -> str:
@@ -468,18 +434,13 @@ def _is_of(value: Any, schema: dict[str, Any]) -> bool:
 def _string(schema: dict[str, Any]) -> str:
     shortest = min(_length(schema.get("minLength"), 0), _LONGEST_TEXT)
     longest = _length(schema.get("maxLength"), _LONGEST_TEXT)
-    text = _BY_FORMAT.get(str(schema.get("format")))
-    pattern = schema.get("pattern")
-    if isinstance(pattern, str):
-        if text and shortest <= len(text) <= longest and matches(pattern, text, unknown=False):
-            return text
-        fitting = text_for_pattern(pattern, shortest=shortest, longest=longest)
-        if fitting is not None:
-            return fitting
-    text = text or "text"
-    if len(text) < shortest:
-        text = (text + " text" * shortest)[:shortest]
-    return text[:longest]
+    text = _BY_FORMAT.get(str(schema.get("format")), "text")
+    if isinstance(pattern := schema.get("pattern"), str):
+        likely = (
+            one for one in (text, *_LIKELY.split(), *_BY_FORMAT.values()) if shortest <= len(one) <= longest
+        )
+        text = next((one for one in likely if matches(pattern, one, unknown=False)), text)
+    return (text + " text" * shortest)[:shortest] if len(text) < shortest else text[:longest]
 
 
 def _length(value: Any, default: int) -> int:

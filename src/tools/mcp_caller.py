@@ -8,7 +8,7 @@ modules in `execute` only.
 from __future__ import annotations
 
 import dataclasses
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -71,15 +71,16 @@ class Target(NamedTuple):
 @shared_parameters.credential_port("the server whose tools name no credential of their own.")
 @knext.output_table(
     "Results",
-    "One row per call, after the columns of *Parameters*: the tool, the arguments as sent, the *Status*, the"
-    " *Result* as text and as JSON, the *Error* with what to do next, the first image, paths of other files,"
-    " and when and how long. Columns of *Parameters* with the name of one of these get ` (input)` behind it.",
+    "One row per call: the columns of *Parameters*, then the *Result* as text, the *Status*, and the *Error*"
+    " with what to do next. *All columns* adds the result as JSON, the first image, paths of files, the tool"
+    " and its server, protocol and digest, the arguments as sent, and when and how long. Columns of"
+    " *Parameters* with the name of one of these get ` (input)` behind it.",
 )
 @knext.output_table(
     "Records",
-    "The lists of records in the results as rows with typed columns: from structured content, JSON, lines of"
-    " JSON, CSV, or a table in Markdown. A result that is one object is one row. *Input row* is the RowID of"
-    " the call's row, *List* the name of the list in the result, *Position* the place in it.",
+    "What the tool gave, with types: the lists of records in the results as rows, from structured content,"
+    " JSON, lines of JSON, CSV, or a table in Markdown. A result that is one object is one row. *Input row*"
+    " is the RowID of the call's row, *List* the name of the list in the result, *Position* the place in it.",
 )
 @knext.output_view("Calls", "What became of the calls, and the tool with its description and parameters.")
 class MCPToolCaller(CallerDialog):
@@ -154,7 +155,8 @@ class MCPToolCaller(CallerDialog):
     def execute(self, ctx: Any, tools: Any, parameters: Any, credential: Any) -> tuple[Any, Any, Any]:
         from ..runs.result_records import RecordsCollector
         from ..runs.saved_files import BlobStore
-        from .caller.calls_report import ResultsWriter, calls_page, outcome_step
+        from .caller.calls_report import ResultsWriter, calls_page
+        from .views.journal_page import recorded_step
         from .views.run_page import Steps
 
         # First, as a workflow that was never saved has none:
@@ -171,12 +173,12 @@ class MCPToolCaller(CallerDialog):
         sessions = connection.Sessions(
             ctx, credential, timeouts, pinning=self.pinning, secret_arguments=self.secret_arguments
         )
-        with RecordsCollector() as found:
+        with closing(RecordsCollector()) as found:
 
             def take(outcome: CallOutcome) -> None:
                 writer.add(outcome)
                 found.add(outcome)
-                steps.add(outcome_step(outcome))
+                steps.add(recorded_step(outcome.record, folder / connection.JOURNALS / sessions.run.id))
 
             with sessions:
                 sessions.run.save_blob = BlobStore(folder, sessions.run.id).save
@@ -225,7 +227,7 @@ class MCPToolCaller(CallerDialog):
         sessions.run.definitions.are_watched = rows is not None
         plan = self._planned(ctx, tools, rows, sessions)
         if look := first_look(plan, sessions.run.secrets):
-            sessions.notes += filter(None, (*look.notes, look.comma))
+            sessions.notes += filter(None, (*look.notes, look.comma, look.mixed))
             if look.unfit:
                 plan.problem = ArgumentsInvalid(look.unfit, fix="Rename a column of the Parameters table")
         about, journals, opened = (
@@ -326,7 +328,7 @@ class MCPToolCaller(CallerDialog):
 
         return plan_results(
             () if parameters is None else [column.name for column in parameters],
-            form=choose_form("auto"),
+            all_columns=choose_form("auto") if self.all_columns else None,
             images=image_type() is not None,
         )
 

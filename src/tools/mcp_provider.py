@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .provider.provide import Provision, ServerRequest
 
 _SERVERS: Final = 0
-_LIKELY_URL_COLUMNS: Final = ("server url", "url", "server", "address", "endpoint", "server_url")
+_LIKELY_URL_COLUMNS: Final = ("server url", "server_url", "url")
 
 
 class _OnFailure(knext.EnumParameterOptions):
@@ -346,7 +346,7 @@ class MCPToolProvider:
         ]
 
     def _announce(self, ctx: Any, provision: Provision) -> None:
-        from .calling_hints import ToolChoice, encode_choices, signature, variable_name
+        from .calling_hints import ToolChoice, encode_choices, parameter_hints, variable_name
         from .provider.provision_report import warnings
 
         choices = [
@@ -355,7 +355,7 @@ class MCPToolProvider:
                 route=replace(tool.tool.route, tool=None, digest=None).uri,
                 tool="" if tool.tool.tool_name == tool.shown_name else tool.tool.tool_name,
                 digest=tool.tool.digest or "",
-                signature=signature(tool.definition.input_schema, most=None),
+                parameters=parameter_hints(tool.definition.input_schema),
                 description=tool.tool.description,
             )
             for tool in provision.tools
@@ -383,12 +383,9 @@ def _table(data: Any) -> Any:
 
 
 def _likely_column(names: list[str]) -> str:
-    by_name = {name.lower(): name for name in names}
-    for likely in _LIKELY_URL_COLUMNS:
-        if likely in by_name:
-            return by_name[likely]
-    if len(names) == 1:
-        return names[0]
+    likely = [name for name in names if name.lower() in _LIKELY_URL_COLUMNS] or names
+    if len(likely) == 1:
+        return likely[0]
     if not names:
         raise SettingInvalid(
             "The Servers table has no String column that could hold the addresses",

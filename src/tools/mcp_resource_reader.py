@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import knime.extension as knext
@@ -34,7 +35,7 @@ class _Content(NamedTuple):
     error: str | None = None
 
     @property
-    def picture(self) -> str | None:
+    def image(self) -> str | None:
         return self.file if (self.media_type or "").startswith("image/") else None
 
     @property
@@ -46,6 +47,54 @@ class _Content(NamedTuple):
             return None if self.text is None or decode(self.text) is None else self.text
         except MCPError:
             return None
+
+
+def _columns(with_json: bool) -> list[tuple[str, str, Any]]:
+    """Name, attribute of the content, and KNIME's type of each column of *Contents*."""
+    from .caller.calls_report import image_type, json_type
+
+    if with_json and json_type() is None:
+        raise SettingInvalid(
+            "This KNIME has no JSON cells",
+            setting="json_cells",
+            fix="Install the KNIME JSON-Processing extension, or switch off 'Text as JSON cells'",
+        )
+    text, image = knext.string(), image_type()
+    return [
+        (server_reading.INPUT_ROW, "row", text),
+        ("URI", "uri", text),
+        ("Media type", "media_type", text),
+        ("Text", "text", text),
+        *([("JSON", "json", json_type())] if with_json else []),
+        *([("Image", "image", image)] if image is not None else []),
+        ("File", "file", text),
+        ("Size", "size", knext.int64()),
+        (DIGEST, "digest", text),
+        ("Error", "error", text),
+    ]
+
+
+def _contents_table(contents: list[_Content], with_json: bool) -> Any:
+    import pyarrow as pa
+
+    columns: dict[str, Any] = {}
+    for name, attribute, _ in _columns(with_json):
+        columns[name] = _cells(attribute, [getattr(content, attribute) for content in contents])
+    return knext.Table.from_pyarrow(pa.table(columns), row_ids="generate")
+
+
+def _cells(attribute: str, values: list[Any]) -> Any:
+    import pyarrow as pa
+
+    from .caller.calls_report import image_cells, json_cells
+
+    match attribute:
+        case "json":
+            return json_cells(values)
+        case "image":
+            return image_cells(values)
+        case _:
+            return pa.array(values, pa.int64() if attribute == "size" else pa.string())
 
 
 @knext.node(
@@ -120,7 +169,7 @@ class MCPResourceReader:
     if_changed = server_reading.if_changed(
         f"What to do when a content's SHA-256 is not that in the column *{DIGEST}* of *Parameters*."
     )
-    on_error = server_reading.on_error()
+    on_error = shared_parameters.on_error("If one fails", "What to do when something cannot be read.")
     json_cells = knext.BoolParameter(
         "Text as JSON cells",
         "Adds a column *JSON* of KNIME's JSON type with the texts that are JSON.",
@@ -148,7 +197,9 @@ class MCPResourceReader:
                     setting="uri_column",
                     fix="Connect a table with URIs to Parameters and choose their column, or choose <none>",
                 )
-            return _contents_schema(self.json_cells), _schema(_LISTED)
+            contents = [knext.Column(kind, name) for name, _, kind in _columns(self.json_cells)]
+            resources = [knext.Column(knext.string(), name) for name in _LISTED]
+            return knext.Schema.from_columns(contents), knext.Schema.from_columns(resources)
         except MCPError as error:
             raise connection.as_setting_error(error) from None
 
@@ -163,7 +214,7 @@ class MCPResourceReader:
         if not listed and not wanted:
             reading.warnings.append("The server lists no resources.")
         reading.tell(len(wanted))
-        return _contents_table(contents, self.json_cells), _table(_listed_row(each) for each in listed)
+        return _contents_table(contents, self.json_cells), _listed_table(listed)
 
     def _wanted(self, parameters: Any) -> list[tuple[str | None, str, str]]:
         """RowID, URI and expected digest of each resource to read."""
@@ -216,95 +267,35 @@ def _content(reading: server_reading.Reading, row: str | None, uri: str, block: 
         case EmbeddedResource(uri=own, mime_type=media_type, text=str(text)):
             # The digest is that of the content in UTF-8, whether it came as text or as bytes.
             data = text.encode()
-            return _Content(row, own or uri, media_type, text, None, len(data), _sha(data))
+            return _Content(row, own or uri, media_type, text, None, len(data), sha256(data).hexdigest())
         case EmbeddedResource(uri=own, mime_type=media_type, blob=bytes(data)):
             path = reading.save(data, media_type or "")
-            return _Content(row, own or uri, media_type, None, path, len(data), _sha(data))
+            return _Content(row, own or uri, media_type, None, path, len(data), sha256(data).hexdigest())
         case _:
             error = ProtocolError("The server sent a content that is neither text nor base64", row=row)
             reading.failed(error)
             return _Content(row, uri, error=str(error))
 
 
-def _sha(data: bytes) -> str:
-    from hashlib import sha256
-
-    return sha256(data).hexdigest()
-
-
-def _listed_row(definition: ResourceDefinition) -> dict[str, str | None]:
+def _listed_row(definition: ResourceDefinition) -> tuple[str | None, ...]:
     from ..client.protocol.offers import variables_of
 
-    kind = "template" if definition.is_template else "resource"
     variables = ", ".join(variables_of(definition.uri)) if definition.is_template else ""
-    cells = (
+    return (
         definition.uri,
-        kind,
+        "template" if definition.is_template else "resource",
         definition.name,
         definition.title,
         definition.description,
         definition.mime_type,
         variables or None,
     )
-    return dict(zip(_LISTED, cells, strict=True))
 
 
-def _schema(names: tuple[str, ...]) -> Any:
-    return knext.Schema.from_columns([knext.Column(knext.string(), name) for name in names])
-
-
-def _table(rows: Any) -> Any:
+def _listed_table(listed: list[ResourceDefinition]) -> Any:
     import pyarrow as pa
 
-    listed = list(rows)
-    columns = {name: pa.array([row[name] for row in listed], pa.string()) for name in _LISTED}
-    return knext.Table.from_pyarrow(pa.table(columns), row_ids="generate")
+    from ..types.columns import arrow_columns
 
-
-def _contents_schema(with_json: bool) -> Any:
-    from .caller.calls_report import image_type, json_type
-
-    if with_json and json_type() is None:
-        raise SettingInvalid(
-            "This KNIME has no JSON cells",
-            setting="json_cells",
-            fix="Install the KNIME JSON-Processing extension, or switch off 'Text as JSON cells'",
-        )
-    text, whole = knext.string(), knext.int64()
-    columns = [
-        (server_reading.INPUT_ROW, text),
-        ("URI", text),
-        ("Media type", text),
-        ("Text", text),
-        *([("JSON", json_type())] if with_json else []),
-        *([("Image", image_type())] if image_type() is not None else []),
-        ("File", text),
-        ("Size", whole),
-        (DIGEST, text),
-        ("Error", text),
-    ]
-    return knext.Schema.from_columns([knext.Column(kind, name) for name, kind in columns])
-
-
-def _contents_table(contents: list[_Content], with_json: bool) -> Any:
-    import pyarrow as pa
-
-    from .caller.calls_report import image_cells, image_type, json_cells
-
-    def texts(name: str) -> Any:
-        return pa.array([getattr(content, name) for content in contents], pa.string())
-
-    columns: dict[str, Any] = {
-        server_reading.INPUT_ROW: texts("row"),
-        "URI": texts("uri"),
-        "Media type": texts("media_type"),
-        "Text": texts("text"),
-    }
-    if with_json:
-        columns["JSON"] = json_cells([content.json for content in contents])
-    if image_type() is not None:
-        columns["Image"] = image_cells([content.picture for content in contents])
-    columns["File"] = texts("file")
-    columns["Size"] = pa.array([content.size for content in contents], pa.int64())
-    columns |= {DIGEST: texts("digest"), "Error": texts("error")}
-    return knext.Table.from_pyarrow(pa.table(columns), row_ids="generate")
+    table = pa.table(arrow_columns([(name, "string") for name in _LISTED], list(map(_listed_row, listed))))
+    return knext.Table.from_pyarrow(table, row_ids="generate")

@@ -12,6 +12,7 @@ import knime.extension as knext
 from ..types.errors import Canceled, MCPError, ToolChanged
 from ..types.texts import canonical_json, counted, visible
 from .node_settings import connection
+from .node_settings.shared_parameters import OnError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,26 +23,10 @@ if TYPE_CHECKING:
 INPUT_ROW: Final = "Input row"
 
 
-class IfReadingFails(knext.EnumParameterOptions):
-    row = ("Make an error row", "The others go on. The row says in *Error* what went wrong and what to do.")
-    fail = ("Fail", "The node fails at the first error.")
-
-
 class IfChanged(knext.EnumParameterOptions):
     warn = ("Warn", "Take it as it is now, and say on the node that it changed.")
     fail = ("Do not take it", "It becomes an error.")
     ignore = ("Do not compare", "Take it as it is now.")
-
-
-def on_error() -> Any:
-    return knext.EnumParameter(
-        "If one fails",
-        "What to do when something cannot be read.",
-        default_value=IfReadingFails.row.name,
-        enum=IfReadingFails,
-        style=knext.EnumParameter.Style.VALUE_SWITCH,
-        is_advanced=True,
-    )
 
 
 def if_changed(description: str) -> Any:
@@ -106,7 +91,7 @@ class Reading:
 
         self.what: Final = what
         self._ctx = ctx
-        self._fails = node.on_error == IfReadingFails.fail.name
+        self._fails = node.on_error == OnError.fail.name
         self._if_changed: str = node.if_changed
         self._failed: list[MCPError] = []
         self._hidden = Counter[str]()

@@ -18,6 +18,7 @@ from ..client.protocol.messages import as_list
 from ..client.validation.argument_schemas import listed_parameters, parameters_of, parts_of
 from ..types.errors import MCPError
 from ..types.texts import numbered, shortened, without_surrogates
+from .agent_parameters import knime_names
 from .calling_hints import type_in_words
 from .recorded_steps import caller_of
 
@@ -29,9 +30,7 @@ if TYPE_CHECKING:
     from ..types.tool import MCPTool
 
 _LONGEST_NOTE: Final = 2000
-_NOT_IN_NAMES: Final = re.compile(r"[^a-zA-Z0-9]+")
 _NOT_IN_FILES: Final = re.compile(r"[^\w.-]+")
-_NUMBER_AT_END: Final = re.compile(r"\d$")
 _WHOLE: Final = r"(-?\d+)?"
 _NUMBER: Final = r"(-?\d+(\.\d+)?([eE][+-]?\d+)?)?"
 _TRUTH: Final = "(true|false)?"
@@ -90,6 +89,7 @@ def tool_component(tool: MCPTool) -> tuple[Component, ComponentFace]:
         {
             "arguments": [{"name": name, "value": _typed(each)} for name, each in widgets.items()],
             "on_error": "fail",
+            "all_columns": True,  # among them the pictures and files of *Result*
         },
         position=_place(len(nodes)),
         annotation=heading,
@@ -123,12 +123,10 @@ def tool_component(tool: MCPTool) -> tuple[Component, ComponentFace]:
 
 def save_component(tool: MCPTool, file: Path) -> int:
     """Writes the component of a tool; returns how many settings it has. A file that says it is unchanged."""
-    from ..knwf import KnwfError, check_archive, write_component
+    from ..knwf import write_component
 
     component, face = tool_component(tool)
     write_component(component, face, file, changed=datetime.now(UTC))
-    if problems := check_archive(file):
-        raise KnwfError(f"{file} would not be read by KNIME: {problems[0]}")
     # Beside the settings there are the Caller and the component's two ends.
     return len(component.workflow.nodes) - 3
 
@@ -176,11 +174,10 @@ def _widgets(tool: MCPTool) -> dict[str, Configuration]:
     known = parameters_of(tool)
     # Required ones first; `sorted` keeps the server's order otherwise.
     names = sorted(known, key=lambda name: name not in needed)
-    # KNIME wants a letter at the end of the name.
-    variables = numbered([_variable(name) for name in names], "-{}-x")
+    variables = knime_names(names)
     return {
-        name: _widget(name, variable, _Said(schemas.get(name, {}), root), known[name], name in needed)
-        for name, variable in zip(names, variables, strict=True)
+        name: _widget(name, variables[name], _Said(schemas.get(name, {}), root), known[name], name in needed)
+        for name in names
     }
 
 
@@ -211,13 +208,6 @@ class _Said:
         if not values:
             return None
         return [] if is_open else list(dict.fromkeys(map(_text, values)))
-
-
-def _variable(name: str) -> str:
-    """KNIME wants letters, digits and single dashes, with letters at both ends."""
-    words = _NOT_IN_NAMES.sub("-", name).strip("-") or "value"
-    words = words if words[0].isalpha() else f"p-{words}"
-    return f"{words}-x" if _NUMBER_AT_END.search(words) else words
 
 
 def _widget(name: str, variable: str, said: _Said, parameter: Parameter, needed: bool) -> Configuration:

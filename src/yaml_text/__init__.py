@@ -1,7 +1,5 @@
 """Reads YAML 1.2 as plain values, and what is in them key by key, with the place of every problem."""
 
-from .editing import EditError as EditError
-from .editing import edited as edited
 from .fields import LIST as LIST
 from .fields import MAPPING as MAPPING
 from .fields import NUMBER as NUMBER
@@ -28,4 +26,5 @@ from .fields import sorted_problems as sorted_problems
 from .reading import Rules as Rules
 from .reading import Yaml as Yaml
 from .reading import core_scalar as core_scalar
+from .reading import events_of as events_of
 from .reading import read as read

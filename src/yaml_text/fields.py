@@ -50,6 +50,12 @@ class Problem:
     severity: Severity = Severity.ERROR
     fix: str | None = None  # the next step
     file: str | None = None  # its name if it is not the one that everybody speaks of
+    of_use: bool = False  # the file can be used all the same, and what is wrong fails when it is used
+
+    @property
+    def refuses(self) -> bool:
+        """Whether the file cannot be used because of it."""
+        return self.severity is Severity.ERROR and not self.of_use
 
     def text(self, file: str) -> str:
         position = self.position
@@ -143,6 +149,11 @@ class Findings:
     def warn(self, message: str, path: Path, fix: str | None = None) -> None:
         self.add(message, path, fix, Severity.WARNING)
 
+    def fails(self, message: str, path: Path, fix: str | None = None) -> None:
+        """What is surely an error as soon as this part of the file is used; the others can be used."""
+        self.add(message, path, fix, Severity.ERROR)
+        self.problems[-1] = replace(self.problems[-1], of_use=True)
+
     def warn_at(self, message: str, position: Position, fix: str | None = None) -> None:
         problem = Problem(
             message=message, position=position, severity=Severity.WARNING, fix=fix, file=self.file
@@ -175,7 +186,7 @@ class Fields:
     ) -> None:
         self.path = path
         self.fit = True  # whether all values that were read are valid
-        self._findings = findings
+        self.findings = findings
         self.values = values
         self._outer = outer
         self._known: list[str] = []
@@ -183,7 +194,7 @@ class Fields:
 
     @property
     def position(self) -> Position:
-        return self._findings.source.at(self.path)
+        return self.findings.source.at(self.path)
 
     def __contains__(self, key: str) -> bool:
         return key in self.values
@@ -194,7 +205,7 @@ class Fields:
         self._known.append(key)
         value = self.values.get(key, default)
         if value is REQUIRED:
-            self.misfit(f"'{key}' is missing", self.path, self._findings.hints.forms.get(key))
+            self.misfit(f"'{key}' is missing", self.path, self.findings.hints.forms.get(key))
             return None
         # By identity: a default may be of no kind that a file can have.
         if value is default or self._fits(value, (*self.path, key), kinds):
@@ -224,7 +235,7 @@ class Fields:
     def inside(self, key: str) -> Fields:
         """The keys of an inner mapping. A missing mapping is one error, not one for each of its keys."""
         values = self.get(key, MAPPING)
-        inner = Fields(self._findings, values or {}, (*self.path, key), self)
+        inner = Fields(self.findings, values or {}, (*self.path, key), self)
         inner._quiet = values is None
         return inner
 
@@ -232,7 +243,7 @@ class Fields:
         entries: list[Any] = self.get(key, LIST, default=default) or []
         places = [(entry, (*self.path, key, index)) for index, entry in enumerate(entries)]
         return [
-            Fields(self._findings, entry, path, self)
+            Fields(self.findings, entry, path, self)
             for entry, path in places
             if self._fits(entry, path, (MAPPING,))
         ]
@@ -250,19 +261,22 @@ class Fields:
 
     def end(self) -> bool:
         """Reports keys that were not read; returns whether everything is valid."""
-        unknown = self._findings.hints.unknown
+        unknown = self.findings.hints.unknown
         for key in self.values:
             if key not in self._known and not key.startswith("x-"):
                 ignored = " and is ignored" if unknown is Severity.WARNING else ""
                 message = f"the key '{key}' is not known here{ignored}"
-                self._findings.add(message, (*self.path, key), did_you_mean(key, self._known), unknown)
+                fix = did_you_mean(key, self._known)
+                if self.values[key] is None and " " in key:
+                    fix = "A text with a comma inside { } has to be in quotes"
+                self.findings.add(message, (*self.path, key), fix, unknown)
                 self.fit = self.fit and unknown is Severity.WARNING
         return self.fit
 
     def misfit(self, message: str, path: Path, fix: str | None = None) -> None:
         """Reports an error, which makes this mapping and those around it invalid."""
         if not self._quiet:
-            self._findings.error(message, path, fix)
+            self.findings.error(message, path, fix)
         fields: Fields | None = self
         while fields is not None:
             fields.fit = False
@@ -271,7 +285,7 @@ class Fields:
     def _fits(self, value: Any, path: Path, kinds: tuple[Kind, ...]) -> bool:
         if not kinds or any(kind.fits(value) for kind in kinds):
             return True
-        key, hints = path[-1], self._findings.hints
+        key, hints = path[-1], self.findings.hints
         name = f"'{key}'" if isinstance(key, str) else f"'{key_path(path)}'"
         words = " or ".join(kind.words for kind in kinds)
         fix = hints.forms.get(str(key))

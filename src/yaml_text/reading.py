@@ -67,8 +67,6 @@ class Rules:
     key: Callable[[str], str] = str  # resolves an unquoted key to its text
     changed: Callable[[str], tuple[str, str] | None] = lambda _: None
     """Says of an unquoted scalar that its value is another one than what is written, and what to do."""
-    unread: str | None = None
-    """Beginning of the outermost keys whose values nobody reads: they are null, but their anchors count."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -358,7 +356,6 @@ class _Composing:
     def __init__(self, text: str, rules: Rules) -> None:
         self._events: Iterator[Any] = _parse(text)
         self._deepest = rules.deepest
-        self._unread = rules.unread
         self._anchors: dict[str, YamlNode] = {}
 
     def document(self) -> YamlNode | None:
@@ -388,25 +385,9 @@ class _Composing:
             return sequence
         mapping = self._known(event, Mapping(**place))
         while not isinstance(key := next(self._events), yaml.MappingEndEvent):
-            name, value = self._node(key, depth + 1), next(self._events)
-            if depth == 0 and self._is_unread(name):
-                mapping.pairs.append((name, self._passed(value, depth + 1)))
-            else:
-                mapping.pairs.append((name, self._node(value, depth + 1)))
+            name = self._node(key, depth + 1)
+            mapping.pairs.append((name, self._node(next(self._events), depth + 1)))
         return mapping
-
-    def _is_unread(self, key: YamlNode) -> bool:
-        return self._unread is not None and isinstance(key, Scalar) and key.text.startswith(self._unread)
-
-    def _passed(self, event: Any, depth: int) -> YamlNode:
-        """Goes past a value; makes nodes only of parts that have anchors, for which aliases may stand."""
-        if event.anchor is not None or depth > self._deepest:
-            return self._node(event, depth)
-        if isinstance(event, yaml.SequenceStartEvent | yaml.MappingStartEvent):
-            while not isinstance(inner := next(self._events), yaml.CollectionEndEvent):
-                self._passed(inner, depth + 1)
-        mark = event.start_mark
-        return Scalar(line=mark.line + 1, column=mark.column + 1, tag=None, text="", plain=True)
 
     def _known(self, event: Any, node: N) -> N:
         if event.anchor is not None:

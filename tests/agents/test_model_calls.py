@@ -53,7 +53,7 @@ def test_images_of_tools_are_sent_as_the_users():
         ToolMessage("four", tool_call_id="c"),
         HumanMessage("next"),
     ]
-    shown = MessageFitting().fit(history)
+    shown = MessageFitting(set()).fit(history)
     assert [message.type for message in shown] == ["ai", "tool", "tool", "tool", "human", "human"]
     assert shown[2].content == "two\nthree"
     assert shown[4].content[1:] == [PICTURE]

@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
-from knime_mcp.agents.message_content import text_of
+from knime_mcp.agents.message_content import read_arguments, text_of
 from knime_mcp.agents.model.agent_model import ModelRequest
-from knime_mcp.agents.model.written_calls import read_arguments
 from knime_mcp.agents.model_messages import answer, call_name, repair, settle
 from knime_mcp.agents.toolbox.replies import ToolReply, ToolRequest
 from tests.agents.playing import model_at

@@ -170,7 +170,7 @@ def test_results_of_any_length(written, tmp_path):
     [
         ("t.csv", b"", "empty"),
         ("t.csv", b"a,b\n1,2\n", "no column Tool name and no column Arguments"),
-        ("t.csv", b"Tool name,Arguments\n1,2,3\n", "cannot be read as CSV"),
+        ("t.csv", b"Tool name,Arguments\n1,2,3\n", "has 3 cells in line 2"),
         (
             "t.csv",
             b"Tool name,Arguments,Status\na,{},fine\n",

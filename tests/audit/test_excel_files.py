@@ -127,17 +127,9 @@ def test_more_columns_than_a_sheet_holds_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize("file", ["t.xlsx", "t.csv"])
-def test_results_stand_before_the_tools_that_gave_them(tmp_path, file):
-    names = ["path", "Tool (JSON)", "Tool name", "Digest", "Status", "Result"]
-    written(tmp_path / file, {name: ["x"] for name in names})
-    assert read_table_file(tmp_path / file).columns == [
-        *("path", "Status", "Result", "Tool (JSON)", "Tool name", "Digest")
-    ]
-
-
-def test_a_table_of_tools_begins_with_their_names(tmp_path):
-    written(tmp_path / "t.xlsx", {name: ["x"] for name in ["Tool (JSON)", "Tool name", "Title"]})
-    assert read_table_file(tmp_path / "t.xlsx").columns == ["Tool name", "Title", "Tool (JSON)"]
+def test_the_definition_of_a_tool_stands_behind_all_else(tmp_path, file):
+    written(tmp_path / file, {name: ["x"] for name in ["Tool (JSON)", "Tool name", "Title"]})
+    assert read_table_file(tmp_path / file).columns == ["Tool name", "Title", "Tool (JSON)"]
 
 
 def test_a_sheet_as_people_save_it(tmp_path):

@@ -132,7 +132,7 @@ def test_a_run_after_a_torn_line_begins_a_line_of_its_own(tmp_path, torn):
     assert [found.input_row for found in content.records] == ["a", "b"]
     assert (content.run, content.outcome) == ("two", "complete")
     found = verify_file(path)
-    assert [finding.text for finding in found.findings] == ["Line 4 is incomplete, and was not read."]
+    assert [finding.text for finding in found.findings] == ["Line 4: incomplete, and not read."]
     assert found.verdict is Verdict.TRUNCATED
 
 

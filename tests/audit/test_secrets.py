@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from knime_mcp.audit.secrets import HiddenSecrets, SecretMarker, mark_of
+from knime_mcp.audit.secrets import HiddenSecrets, SecretMarker, mark_of, with_secrets
 from knime_mcp.types.secret_rules import is_secret_name
 
 SECRET = 'hunter2-ünïque-"quoted"'
@@ -98,6 +98,55 @@ def test_arguments_with_the_name_of_a_secret_are_hidden_whole():
         ],
     }
     assert list(hidden) == ["/password", "/login/apiKey", "/login/token", "/headers/0/value"]
+
+
+IN_TEXTS = [
+    {"env": [{"Name": "DB_PASSWORD", "Value": "pw1"}]},
+    {"Parameters": [{"ParameterKey": "DBPassword", "ParameterValue": "pw1"}]},
+    {"headers": [{"header": "Authorization", "value": "Bearer pw1"}]},
+    {"headers": ["Accept: text/plain", "Authorization: Bearer pw1"]},
+    {"body": '{ "rows" : 1.50, "password":"pw1", "again": ["pw1"] }'},
+    {"body": json.dumps({"data": json.dumps({"login": {"Passwort": "pw1"}})})},
+    {"login": json.dumps({"Kennung": "pw1"})},
+    {"url": "https://anna:pw1@host.example/a"},
+    {"url": "https://host.example/a?q=1&api_key=pw1#top"},
+    {"dsn": "postgresql://anna:pw1@db/x?sslmode=require"},
+    {"body": "grant_type=password&password=pw1"},
+    {"connection": "Server=db;Initial Catalog=my db;User Id=a;Password=pw1;Encrypt=True"},
+    {"args": ["-v", "--password", "pw1", "--token", "--next"]},
+    {"args": ["--password=pw1"]},
+]
+
+
+def test_what_a_text_itself_names_as_a_secret_is_hidden_in_it(subtests):
+    for sent in IN_TEXTS:
+        with subtests.test(sent=sent):
+            marker, unmarked = SecretMarker(named=["Kennung"]).for_call(sent, "{}")
+            marked, found = marker.marked(sent, "{}")
+            assert unmarked is None
+            digests = [digest for digests in found.values() for digest in digests]
+            values = dict.fromkeys(digests, "pw1")
+            if "Bearer" in str(sent):
+                values = dict.fromkeys(digests, "Bearer pw1")
+            assert "pw1" not in str(marked)
+            assert with_secrets(marked, found, values) == sent
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        {"text": "The password: is forgotten, token=none"},
+        {"sql": "select password from users where token = 'x'"},
+        {"url": "https://host.example/?q=token&page_token=3#x", "mail": "mailto:a@b.c"},
+        {"columns": ["id", "password", "email"]},
+        {"filters": [{"name": "status", "value": "open"}, {"key": "primary_key", "value": "id"}]},
+        {"body": '{ "a" : 1.50, "max_tokens":"5" }', "code": "{password: x}"},
+        {"url": "https://a:@a/a", "path": "C:\\x=y;password=z"},
+    ],
+)
+def test_texts_that_name_no_secret_stay(sent):
+    marker = SecretMarker()
+    assert marker.for_call(sent, "{}") == (marker, sent)
 
 
 def test_arguments_that_the_user_names():

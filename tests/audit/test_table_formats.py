@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from knime_mcp.audit import table_formats
 from knime_mcp.audit.table_formats import (
     READABLE,
     WRITABLE,
@@ -83,7 +82,7 @@ def test_a_tsv_is_separated_by_tabs(csv_of):
     [
         (b"", "is empty"),
         (b"a,a\n1,2\n", "more than one column called 'a'"),
-        (b"a,b\n1,2\n1\n", "Row #3: Expected 2 columns, got 1"),
+        (b"a,b\n1,2\n1\n", "has 1 cell in line 3, and 2 names of columns in line 1"),
         (b"x" * 200_000, "cannot be read as CSV"),
         (b'a,b\n1,2\n3,"4\n5,6\n', "quotation mark that is not closed"),
         (b'a,b\n"1,2\n3,4\n"5",6\n', "quotation mark that is not closed"),
@@ -330,28 +329,6 @@ def test_the_guard_can_be_turned_off(tmp_path, columns):
     assert read_table_file(file).table.column(columns[0]).to_pylist() == FORMULAS
 
 
-@pytest.mark.parametrize("ending", [".csv", ".tsv"])
-def test_a_large_table_is_the_csv_that_arrow_writes(tmp_path, monkeypatch, ending):
-    texts = ['a, "b"\nä', None, "", "=SUM(A1)"]
-    table = pa.table(
-        {
-            "text": texts,
-            "number": [1.5, None, float("nan"), 1e30],
-            "moment": [datetime(2026, 1, 1, 2, 3, 4, tzinfo=UTC)] * 3 + [None],
-            "list": [[1], None, [2], []],
-            "long": pa.array(texts, pa.large_string()),
-            "code": pa.array(texts).dictionary_encode(),
-        }
-    )
-    for name, large in {"small": 1 << 30, "large": 0}.items():
-        monkeypatch.setattr(table_formats, "_LARGE", large)
-        monkeypatch.setattr(table_formats, "_AT_ONCE", 3)
-        with TableWriter(tmp_path / f"{name}{ending}") as writer:
-            writer.write(table)
-            writer.write(table.slice(1, 2))
-    assert (tmp_path / f"large{ending}").read_bytes() == (tmp_path / f"small{ending}").read_bytes()
-
-
 CTRL_C = """
 import os, signal, sys, threading
 from pathlib import Path
@@ -381,3 +358,23 @@ def test_ctrl_c_while_a_csv_is_read_cancels(tmp_path):
     words = [sys.executable, "-c", CTRL_C, str(file)]
     ended = commands.run(words, capture_output=True, encoding="utf-8", start_new_session=True)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "canceled\n", "")
+
+
+def test_rows_of_another_length_are_named_by_their_line(tmp_path):
+    file = tmp_path / "t.csv"
+    for text, line in (
+        ("a,b,c\n1,2\n", 2),
+        ("t\n\na,b,c\n1,2,3\n\n3,4\n", 6),
+        ('a,b,c\n"x\ny",3,2\n4,5,6,7\n', 4),
+    ):
+        file.write_text(text, encoding="utf-8")
+        with pytest.raises(TableError, match=f"has [24] cells in line {line}, and 3 names of columns in"):
+            read_parameters(file, ("a", "b", "c"))
+
+
+def test_texts_that_were_written_as_formulas_for_spreadsheets_are_texts(tmp_path):
+    file = tmp_path / "t.csv"
+    file.write_text('id,sum\n"=""00123""",=1+1\n7,2\n', encoding="utf-8")
+    table = read_parameters(file, ())
+    assert [row["id"] for row in table.rows()] == ["00123", "7"]
+    assert table.notes == ("cells such as =\"1\" are the text in them, in 'id'",)

@@ -5,6 +5,7 @@ kept, and on a signed one; and by the verifier in docs/audit.md, which needs not
 be found by anybody; `FORGED`, which makes all hashes anew, only by who has a head or a key.
 """
 
+import gzip
 import hashlib
 import json
 import re
@@ -399,7 +400,7 @@ def test_a_run_behind_what_was_kept_is_named(tmp_path):
         ("1 to 13", True),
         ("14 to 26", False),
     ]
-    assert "covers line 14 to 26" in " ".join(found.notes)
+    assert "covers lines 14 to 26" in " ".join(found.notes)
 
 
 def test_the_signature_of_another_key_does_not_count(keys, tmp_path, monkeypatch):
@@ -580,6 +581,115 @@ def test_a_table_that_lost_its_last_rows_shows_with_the_head_only(table):
     write_calls(read_calls(path)[:2], path)
     assert verify_file(path).verdict is Verdict.UNANCHORED
     assert verify_file(path, head=head).verdict is Verdict.TRUNCATED
+
+
+def signed_by_another(name):
+    """All of it anew, with the signatures of somebody else's key."""
+
+    def tamper(path):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("KNIME_MCP_AUDIT_KEYS", str(path.parent / "their-keys.json"))
+            new_key(path.parent / "their-keys.json", name)
+            path.unlink()
+            write_journal(path)
+
+    return tamper
+
+
+def noted_otherwise(old, new):
+    """Changes the last checkpoint, and makes the chain anew."""
+
+    def tamper(path):
+        entries = [json.loads(line) for line in lines_of(path)]
+        entries[-1]["note"] = re.sub(old, new, entries[-1]["note"])
+        put(path, rechained(entries))
+
+    return tamper
+
+
+def as_bytes(change):
+    return lambda path: path.write_bytes(change(path.read_bytes()))
+
+
+VOUCHED = "complete in itself, but nobody vouches for"
+NAMED = {
+    "no signature at the end": (drop("checkpoint", -1), f"{VOUCHED} lines 15 to 27", ""),
+    "no beginning": (order(lambda lines: lines[3:]), "changed at line 1", "what stood before it is missing"),
+    "a line twice": (FOUND["a line twice"], "changed at line 7", "Line 7: the line before it once more."),
+    "lines swapped": (
+        order(lambda lines: [*lines[:4], lines[5], lines[4], *lines[6:]]),
+        "changed at lines 5 to 7",
+        "Lines 5 to 7: changed, or not what followed",
+    ),
+    "a signature twice": (order(lambda lines: [*lines, lines[-1]]), "changed at line 29", "once more"),
+    "a comment at the end": (
+        as_bytes(lambda data: data + b"# approved\n"),
+        "changed at line 29",
+        "Line 29: not a line of a journal.",
+    ),
+    "a saved file": (spoiled("a2.png"), "changed at call 2", "a2.png of line 8 is not what was saved"),
+    "another key of the same name": (
+        signed_by_another("auditor"),
+        f"{VOUCHED} it",
+        r"Signed by auditor\+[0-9a-f]{8} \(and not by auditor\+[0-9a-f]{8}\), which you do not know",
+    ),
+    "a name that looks alike": (
+        signed_by_another("\u0430uditor"),
+        f"{VOUCHED} it",
+        r"Signed by \\u\{0430\}uditor\+[0-9a-f]{8}, which you do not know",
+    ),
+    "a signature with another time": (
+        noted_otherwise(r"\n\d{4}-", "\n2020-"),
+        "changed at line 28",
+        "the signature was not made with the key that it names",
+    ),
+    "lines that end as on Windows": (
+        as_bytes(lambda data: data.replace(b"\n", b"\r\n")),
+        f"{VOUCHED} its line breaks",
+        "as in a copy by mail, or by Git on Windows: in or before lines 1 to 29.",
+    ),
+    "a mark before the first line": (
+        as_bytes(lambda data: b"\xef\xbb\xbf" + data),
+        f"{VOUCHED} its line breaks",
+        "in or before line 1.",
+    ),
+    "UTF-16": (as_bytes(lambda data: data.decode().encode("utf-16")), "no journal", "it is UTF-16"),
+    "gzip": (as_bytes(gzip.compress), "no journal", "it is compressed"),
+}
+
+
+def test_each_is_called_by_its_name(subtests, untouched, keys, tmp_path):
+    new_key(keys)
+    write_journal(untouched)
+    for number, (name, (tamper, words, text)) in enumerate(NAMED.items()):
+        with subtests.test(name=name):
+            path = copied(untouched, tmp_path / str(number))
+            tamper(path)
+            found = verify_file(path)
+            assert found.in_words == words
+            assert re.search(text, " ".join([*(own.text for own in found.findings), *found.notes]))
+
+
+def test_what_stands_before_a_change_is_still_vouched_for(keys, tmp_path):
+    new_key(keys)
+    path = write_journal(tmp_path / "r.jsonl")
+    FOUND["end: outcome of the last run"](path)
+    assert [(cover.lines, bool(cover.by)) for cover in verify_file(path).coverage] == [
+        ("1 to 14", True),
+        ("15 to 28", False),
+    ]
+
+
+def test_a_head_that_is_not_there_is_not_said_to_be_a_missing_end_alone(tmp_path):
+    path = write_journal(tmp_path / "r.jsonl")
+    head = verify_file(path).runs[-1].anchor
+    forged(edited("call", 1, result="paid 9"))(path)
+    found = verify_file(path, head=head)
+    assert found.in_words == "end missing, or not what the given head is of"
+    (finding,) = found.findings
+    assert finding.text.endswith(
+        "is not in it: it is of another journal, its end was cut off, or it was written anew."
+    )
 
 
 def test_there_are_ways_enough():

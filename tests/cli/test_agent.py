@@ -4,13 +4,20 @@ import json
 import shlex
 import signal
 import sys
+import time
 from pathlib import Path
 
 import httpx
 import pytest
 
+from knime_mcp.agents.agent_events import ToolFinished
 from knime_mcp.agents.model.model_errors import model_error, status_error
+from knime_mcp.cli import agent_run
+from knime_mcp.cli.agent import AgentSettings
+from knime_mcp.cli.agent_run import AgentRun
 from knime_mcp.cli.command_errors import at_terminal
+from knime_mcp.cli.connection_options import ConnectionOptions
+from knime_mcp.cli.terminal import Answer
 from tests.support.chat_server import ChatServer, call, calls, fails, says
 from tests.support.messages_server import MessagesServer
 
@@ -85,6 +92,29 @@ def test_an_answer_that_must_have_a_form(cli, server, model):
     wrong = cli(*words(model(), "--answer-schema", "sum"))
     assert wrong.code == 2
     assert "Line 1 of the schema" in wrong.err
+
+
+def test_seconds_leave_out_how_long_a_person_thinks(server, model, monkeypatch):
+    def thinks(*_, **__):
+        time.sleep(0.5)
+        return Answer("yes")
+
+    monkeypatch.setattr(agent_run, "can_ask", lambda: True)
+    monkeypatch.setattr(agent_run, "asked", thinks)
+    chat = model(calls(call("add", {"a": 1, "b": 1}), call("add", {"a": 2, "b": 2})), says("Done."))
+    settings = AgentSettings(model="test-model", model_url=chat.url, rule=["ask *"])
+    connection = ConnectionOptions()
+    run = AgentRun(settings, connection, lambda: False)
+    with run.opened(routes=connection.routes([server.url]), what={"kind": "agent", "question": "?"}):
+        began = time.monotonic()
+        run.turn("?", [])
+        passed = time.monotonic() - began
+    asked = sum(record.asked for record in run.agent.records)
+    assert asked >= 1.0
+    assert run.answered.timeline.seconds + asked <= passed
+    shown = [each.duration for each in run.answered.timeline.events if isinstance(each, ToolFinished)]
+    assert len(shown) == 2
+    assert sum(shown) <= passed - asked
 
 
 def test_two_servers_and_a_command(cli, server, model):

@@ -9,7 +9,8 @@ import subprocess
 
 import pytest
 
-from knime_mcp.knwf import Column, Connection, Workflow, table_creator, write_workflow
+from examples.knime_nodes import Column, table_creator
+from knime_mcp.knwf import Connection, Workflow, write_workflow
 from tests.audit.calls import write_run
 from tests.support.chat_server import ChatServer, call, calls
 from tests.support.files import ended_lines, json_lines
@@ -99,7 +100,7 @@ def test_an_intact_journal(cli, journal):
     assert cli("audit", "verify", "run.jsonl", "--head", head, "--head", "sha256:" + "0" * 64).code == 1
     wrong = cli("audit", "verify", "run.jsonl", "--head", "sha256:" + "0" * 64)
     assert wrong.code == 1
-    assert "expected head hash" in wrong.err
+    assert "The given head 000000000000… is not in it" in wrong.err
 
 
 def test_a_tampered_journal_is_named(cli, journal):
@@ -125,13 +126,24 @@ def test_whoever_looks_at_an_altered_journal_is_told(form, cli, journal):
         assert "changed at line" in (journal.parent / "page.html").read_text("utf-8")
 
 
+def test_a_folder_is_told_with_its_newest_journal(cli, tmp_path):
+    (tmp_path / "runs").mkdir()
+    for command in ("verify", "show"):
+        assert "runs is a folder, and not a file of records, and has no" in cli("audit", command, "runs").err
+    for name in ("20260101T1.jsonl", "20260201T1.jsonl"):
+        (tmp_path / "runs" / name).touch()
+    told = " ".join(cli("audit", "verify", "runs").err.split())
+    assert "is a folder, and not a file of records: name one of its files, such as" in told
+    assert told.endswith("20260201T1.jsonl. [KMCP-JOURNAL]")
+
+
 def test_missing_calls_and_a_missing_end_are_told_apart(cli, journal, tmp_path):
     lines = journal.read_text("utf-8").splitlines(keepends=True)
     (tmp_path / "a.jsonl").write_text("".join(lines[:3] + lines[5:]), encoding="utf-8")
     (tmp_path / "b.jsonl").write_text("".join(lines[:-1]), encoding="utf-8")
     missing, truncated = cli("audit", "verify", "a.jsonl"), cli("audit", "verify", "b.jsonl")
     assert (missing.code, truncated.code) == (1, 1)
-    assert "changed: Line 4 of the file" in missing.err
+    assert "changed: Line 4: changed" in missing.err
     assert "rows missing: Call 2" in missing.err
     assert "end missing: " in truncated.err
 
@@ -198,6 +210,7 @@ def test_a_page_of_hostile_results(cli, server, tmp_path):
     assert cli("audit", "show", "c.jsonl", "--html", "c.html").code == 0
     page = (tmp_path / "c.html").read_text("utf-8")
     assert page.count("<script") == 2  # the data, and the page's own
+    assert "<script>alert" not in page
     assert "alert(1)" not in RunPage(page).html
     assert RunPage(page).calls[0]["came"] == "<script>alert(1)</script>"
 

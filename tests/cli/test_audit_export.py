@@ -2,7 +2,7 @@
 
 import pytest
 
-from knime_mcp.knwf import check_archive, read_workflow
+from tests.support.archives import check_archive, read_workflow
 from tests.support.files import json_lines
 from tests.support.recordings import CALLS
 

@@ -11,7 +11,6 @@ from knime_mcp.audit.journal import Journal
 from knime_mcp.audit.journal_lines import JournalError
 from knime_mcp.audit.verify import verify_file
 from knime_mcp.cli import audit as audit_commands
-from knime_mcp.cli import audit_key
 from tests.audit.calls import write_run
 from tests.audit.signing import new_key, write_journal
 
@@ -54,23 +53,25 @@ def test_whose_key_wrote_a_journal_is_said_in_words(audit, tmp_path, monkeypatch
         return done.out.splitlines()[0].removeprefix(f"{file}: ")
 
     nobody = "complete in itself, but nobody vouches for it"
+    number = {writer: text.split("+")[1] for writer, text in public.items()}
     assert first_line("ada.jsonl", 4) == nobody
     said = audit("verify", "ada.jsonl").err
-    assert "Signed by ada@there, whom you do not know" in said
+    assert f"Signed by ada@there+{number['ada']}, which you do not know" in said
     assert "key new" not in said  # which would help whoever wrote it
     (tmp_path / "ada.txt").write_text(public["ada"] + "\n")
     assert audit("trust", "@ada.txt").code == 2
     assert audit("trust", "ada", "--as", "Ada").code == 1
     assert "written by Ada's key" in audit("trust", "@ada.txt", "--as", "Ada").out
-    assert first_line("ada.jsonl", 0) == "written by Ada's key, unchanged"
-    assert first_line("both.jsonl", 4) == nobody
+    assert first_line("ada.jsonl", 0) == f"written by Ada's key ({number['ada']}), unchanged"
+    assert first_line("both.jsonl", 4) == "complete in itself, but nobody vouches for lines 15 to 28"
     assert "Ada has another key" in audit("trust", public["bob"], "--as", "Ada").err
     assert "Until now it was Ada's" in audit("trust", public["bob"], "--as", "Bob").err
     assert {"Ada", "Bob"} < set(audit("trust").out.split())
-    assert first_line("both.jsonl", 0) == "written by Ada's and Bob's keys, unchanged"
-    assert first_line("both.jsonl", 4, "--key", public["ada"]) == nobody
+    both = f"written by Ada's key ({number['ada']}) and Bob's key ({number['bob']}), unchanged"
+    assert first_line("both.jsonl", 0) == both
+    assert first_line("both.jsonl", 4, "--key", public["ada"]).endswith("vouches for lines 15 to 28")
     audit("show", "ada.jsonl", "--html", "page.html")
-    assert "Records: written by Ada&#x27;s key, unchanged" in (tmp_path / "page.html").read_text("utf-8")
+    assert "Records: written by Ada&#x27;s key (" in (tmp_path / "page.html").read_text("utf-8")
     lines = (tmp_path / "ada.jsonl").read_bytes().splitlines(keepends=True)
     (tmp_path / "ada.jsonl").write_bytes(b"".join([*lines[:2], *lines[3:]]))
     assert first_line("ada.jsonl", 1).startswith("changed at line")
@@ -106,13 +107,13 @@ def keys(tmp_path, monkeypatch):
 
 def test_a_key_on_a_full_disk_is_not_made_and_the_older_ones_stay(keys, capsys):
     with full_disk(100):
-        code, words = said(capsys, audit_key.new, name="me")
+        code, words = said(capsys, audit_commands.new, name="me")
     assert (code, "No key was made, as" in words, "too large" in words) == (1, True, True)
     assert list(keys.parent.iterdir()) == []
     new_key(keys, "old")
     before = keys.read_bytes()
     with full_disk(100):
-        assert said(capsys, audit_key.rotate, name="me")[0] == 1
+        assert said(capsys, audit_commands.rotate, name="me")[0] == 1
     assert (keys.read_bytes(), list(keys.parent.iterdir())) == (before, [keys])
 
 
@@ -141,7 +142,7 @@ def test_keys_that_are_no_keys_are_named_by_all_who_need_them(keys, tmp_path, ca
             keys.write_bytes(text if isinstance(text, bytes) else text.encode())
             keys.chmod(0o600)
         wanted = f"The keys in {keys} cannot be read: {why}. Restore the file"
-        for command in (audit_key.show, audit_key.new, audit_key.rotate):
+        for command in (audit_commands.show, audit_commands.new, audit_commands.rotate):
             code, words = said(capsys, command)
             if code != 1 or wanted not in words:
                 wrong[name] = words
@@ -162,10 +163,10 @@ def test_keys_that_others_may_read_sign_nothing(keys, tmp_path, capsys):
         keys.chmod(mode)
         with pytest.raises(JournalError, match=r"may be read by others.*chmod 600"):
             Journal(tmp_path / "new.jsonl", run="r")
-        code, words = said(capsys, audit_key.show)
+        code, words = said(capsys, audit_commands.show)
         assert (code, "so nothing is signed" in words) == (0, True)
         assert verify_file(path).intact
-    assert said(capsys, audit_key.rotate)[0] == 0
+    assert said(capsys, audit_commands.rotate)[0] == 0
     Journal(tmp_path / "new.jsonl", run="r").close()
 
 

@@ -10,8 +10,8 @@ import typer
 from knime_mcp.audit.journal import Journal
 from knime_mcp.audit.verify import verify_file
 from knime_mcp.cli import audit
-from knime_mcp.tools.views import run_page
-from knime_mcp.tools.views.journal_page import journal_pages
+from knime_mcp.tools.views import journal_page, run_page
+from knime_mcp.tools.views.journal_page import RunPages
 from tests.audit.calls import write_run
 from tests.audit.signing import PICTURE, rechained, write_journal
 from tests.support.files import json_lines
@@ -19,24 +19,34 @@ from tests.support.pages import RunPage
 
 
 def pages_of(path, page="r.html"):
-    found = journal_pages(path, path.with_name(page), verify_file(path))
-    return {file.name: RunPage(text) for file, text in found}
+    pages, verified = RunPages(path, page), verify_file(path)
+    return {pages.name(n): RunPage(pages.page(n, verified)) for n in range(1, len(pages) + 1)}
 
 
 def test_every_call_is_on_a_page_and_pages_lead_to_each_other(tmp_path, monkeypatch):
-    monkeypatch.setattr(run_page, "_MOST", 3)  # and as many that failed
+    monkeypatch.setattr(journal_page, "_LINES", 3)
     write_run(tmp_path / "j.jsonl", 8)  # ten steps, with beginning and end
     pages = pages_of(tmp_path / "j.jsonl")
     first, *others, last = names = list(pages)
     assert (first, *others, last) == ("r.html", *(f"r-{number}.html" for number in range(2, len(names) + 1)))
     links = [re.findall(r'href="([^"]+)"', page.html) for page in pages.values()]
-    between = [[first, before, after] for before, after in zip(names, names[2:], strict=False)]
-    assert links == [names[1:2], *between, [first, names[-2]]]
+    between = [[first, before, after, last] for before, after in zip(names, names[2:], strict=False)]
+    assert links == [[names[1], last], *between, [first, names[-2]]]
     calls = [step["number"] for page in pages.values() for step in page.calls]
     assert calls == [str(number + 1) for number in range(8)]
     write_run(tmp_path / "s.jsonl", 1)
     (page,) = pages_of(tmp_path / "s.jsonl").values()
     assert "href" not in page.html
+
+
+def test_who_runs_no_scripts_sees_the_first_steps(tmp_path, monkeypatch):
+    monkeypatch.setattr(run_page, "_FIRST", 4)
+    write_run(tmp_path / "j.jsonl", 8)
+    (page,) = pages_of(tmp_path / "j.jsonl").values()
+    (without,) = re.findall("<noscript>(.*?)</noscript>", page.text, re.DOTALL)
+    assert without.count("<tr>") == 1 + 4
+    assert "<td>Row1</td><td>search</td><td>ok</td>" in without
+    assert "It failed" in without
 
 
 def test_a_page_shows_the_pictures_on_record_and_no_others(tmp_path):
@@ -140,3 +150,20 @@ def test_an_altered_call_looks_altered_in_its_row_and_no_other_does(tmp_path, ca
         if out.count("changed (says") != wanted.count(True):
             wrong[name] = out
     assert wrong == {}
+
+
+def test_any_page_is_made_by_itself_and_before_the_records_are_verified(tmp_path, monkeypatch):
+    monkeypatch.setattr(journal_page, "_LINES", 3)
+    path = tmp_path / "j.jsonl"
+    write_run(path, 8)
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([*lines[:3], *lines[4:]]))  # call 3, at the end of the first page's calls
+    pages = RunPages(path, "r.html")
+    assert len(pages) == 3
+    second = RunPage(pages.page(2, None, is_served=True))
+    assert [step.get("number", step["name"]) for step in second.steps] == ["Missing", "4", "5", "6"]
+    assert "still being looked at" in second.html
+    assert "connect-src" in second.text
+    verified = verify_file(path)
+    assert "still being looked at" in pages.top(None)
+    assert "still being looked at" not in pages.top(verified)

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from knime_mcp.audit.table_formats import read_parameters
 from tests.support.files import csv_rows, json_lines
 from tests.support.scripted_server import ScriptedServer, modern, rpc, text, tool
 
@@ -306,6 +307,10 @@ def a_tool(properties, answer="ok", *, required=()):
     return ScriptedServer(modern(tools__list=listed, tools__call=rpc(words)))
 
 
+def rows_in(file):
+    return list(read_parameters(file, ()).rows())
+
+
 def sent_to(server):
     calls = [request.params.get("arguments", {}) for request in server.named("tools/call")]
     return sorted(calls, key=json.dumps)
@@ -354,6 +359,68 @@ def test_the_failed_rows_of_a_result_can_be_called_again(cli, server, table, tmp
     assert [record["arguments"] for record in done.json] == [{"text": "b", "times": 2}]
     missing = cli("batch", server.url, "echo", "p.csv", "--only-failed")
     assert (missing.code, "no column 'Status'" in missing.err) == (2, True)
+    table("text,Result,Status,Error\na,,done,\nb,,,\n")
+    said = len(server.said())
+    strange = cli("batch", server.url, "echo", "p.csv", "--only-failed", "--limit", "1")
+    assert strange.code == 0, strange.err
+    table("text,Result,Status,Error\nb,,,\na,,done,\n")
+    strange = cli("batch", server.url, "echo", "p.csv", "--only-failed", "--limit", "1")
+    assert (strange.code, "Status cannot be read in row 2: 'done'" in strange.err) == (1, True)
+    assert len(server.said()) == said + 1
+
+
+@pytest.mark.parametrize(
+    ("ending", "options"),
+    [
+        *((ending, []) for ending in (".csv", ".xlsx", ".parquet", ".jsonl")),
+        *((ending, ["--all-columns"]) for ending in (".csv", ".xlsx")),
+    ],
+)
+def test_what_was_called_again_stands_in_its_place_of_the_whole_sheet(cli, table, tmp_path, ending, options):
+    """As it would have come if no call had failed the first time; nothing that was right is called."""
+
+    def paid(request):
+        given = request.params["arguments"]
+        if given["amount"] in failing:
+            return rpc(text("broke", isError=True, resultType="complete"))(request)
+        gave = {
+            "id": given["amount"] * 1.5,
+            "to": given["to"],
+            "tags": ["x", given["to"]],
+            "on": "2026-01-31",
+        }
+        return rpc({"content": [], "structuredContent": gave, "resultType": "complete"})(request)
+
+    schema = {"type": "object", "properties": PAYMENT, "required": ["to", "amount"]}
+    listed = rpc({"tools": [tool("pay", inputSchema=schema)]})
+    # The last column looks as if a tool had given it: it is empty where calls fail.
+    rows = "".join(
+        f"0{number},{number},note {number},old,{'' if number in (2, 3, 7) else f'{number}.50'}\n"
+        for number in range(1, 8)
+    )
+    table(f"to,amount,Server,Result,price\n{rows}")
+    one, two, three, right = (tmp_path / f"{name}{ending}" for name in ("one", "two", "three", "right"))
+    with ScriptedServer(modern(tools__list=listed, tools__call=paid)) as server:
+        failing = {2, 3, 7}
+        cli("batch", server.url, "pay", "p.csv", "--out", one, *options)
+        failing = {7}
+        done = cli("batch", server.url, "pay", one, "--only-failed", "--limit", "1", "--out", two, *options)
+        assert done.code == 0, done.err
+        assert "Wrote 7 rows" in done.err
+        assert "5 of 7 rows have a result now" in done.err
+        done = cli("batch", server.url, "pay", two, "--only-failed", "--out", three, *options)
+        assert "6 of 7 rows have a result now" in done.err
+        failing, made = set(), len(server.named("tools/call"))
+        assert made == 7 + 1 + 2
+        done = cli("batch", server.url, "pay", three, "--only-failed", "--out", two, *options)
+        assert "7 of 7 rows have a result now" in done.err
+        cli("batch", server.url, "pay", "p.csv", "--out", right, *options)
+    times = {"Started at", "Duration (s)", "Input row"}
+    found, wanted = (
+        [{name: value for name, value in row.items() if name not in times} for row in rows_in(file)]
+        for file in (two, right)
+    )
+    assert found == wanted
 
 
 def test_a_table_of_which_nothing_is_sent_makes_no_call(cli, table):
@@ -381,9 +448,30 @@ def test_a_point_that_may_separate_thousands_is_noted_before_the_first_call(cli,
         assert "'amount' are read with a decimal point, though it may separate thousands: 1.000 in row 1" in (
             " ".join(done.err.split())
         )
+        table("to;amount\na;1.000\nb;2\n")
         done = cli("batch", server.url, "pay", "p.csv", "--decimal-comma", "--dry-run")
-        assert "  amount: 1000, 2.5" in done.err
+        assert "  amount: 1000, 2" in done.err
         assert "thousands" not in done.err
+
+
+@pytest.mark.parametrize(
+    ("numbers", "named"),
+    [
+        (("1.234", "12.5"), ("12.5 in row 2", "1.234 in row 1")),
+        (("12.5", "7", "3,5"), ("12.5 in row 1", "3,5 in row 3")),
+        (("-.5", "1.234.567"), ("-.5 in row 1", "1.234.567 in row 2")),
+        (("0.125", "1.000"), ("0.125 in row 1", "1.000 in row 2")),
+    ],
+)
+def test_a_column_with_decimal_points_and_commas_is_refused_before_the_first_call(cli, table, numbers, named):
+    """One of both would be read as another number: 1.234 as 1234, beside 12.5."""
+    rows = "".join(f"a;{number}\n" for number in numbers)
+    with a_tool(PAYMENT) as server:
+        done = cli("batch", server.url, "pay", table(f"to;amount\n{rows}"), "--decimal-comma")
+        assert (done.code, sent_to(server)) == (2, [])
+    said = " ".join(done.err.split())
+    assert f"has numbers with a decimal point, such as {named[0]}, and others with a comma" in said
+    assert f"such as {named[1]}. Write all of them in one way." in said
 
 
 def test_results_are_the_input_then_what_the_tool_gave_then_how_it_ended(cli, table, tmp_path):

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from knime_mcp.cli.exported_servers import ExportedServers
-from knime_mcp.cli.named_servers import without_secrets
+from knime_mcp.cli.connection_options import servers
+from knime_mcp.cli.other_programs import ExportedServers, without_secrets
 from knime_mcp.tools.node_settings.named_servers import read_entries
 from tests.cli.conftest import ROOT, SECRET
 from tests.support import commands
@@ -308,9 +308,14 @@ def test_claude_desktop_gets_commands_only(named):
     named("config", "add", "web", "https://host.example/mcp", "--bearer-env", "WEB", env={"WEB": SECRET})
     named("config", "add", "files", "--stdio", "npx files", "--env", "KEY", env={"KEY": SECRET})
     done = named("config", "export", "--for", "claude")
-    header = ["--header", "Authorization: Bearer ${WEB}"]
+    # The bridge fills in what stands in its environment: no secret on a command line, and no blank in a word.
+    header = ["--header", "Authorization:${AUTHORIZATION_HEADER}"]
     assert done.json["mcpServers"] == {
-        "web": {"command": "npx", "args": ["-y", "mcp-remote", "https://host.example/mcp", *header]},
+        "web": {
+            "command": "npx",
+            "args": ["-y", "mcp-remote", "https://host.example/mcp", *header],
+            "env": {"AUTHORIZATION_HEADER": "Bearer ${WEB}"},
+        },
         "files": {"command": "npx", "args": ["files"], "env": {"KEY": "${KEY}"}},
     }
     assert "Claude Desktop fills in no variables: write them out there: WEB, KEY" in done.err
@@ -345,9 +350,41 @@ def test_the_model_stands_beside_the_servers_and_names_its_key_only(named, serve
             assert SECRET not in str(other.requests[0].headers)
         assert named("agent", "Really?", "--server", "mine", env=env).out.strip() == "Perhaps."
     assert [request.body["model"] for request in model.requests] == ["kept-model", "another", "kept-model"]
+    assert f"Agents ask kept-model at {model.url}, with the key in A_KEY" in named("config", "list").out
+    unset = named("agent", "Really?")
+    assert (unset.code, "The environment variable A_KEY is not set" in unset.err) == (2, True), unset.err
     content = json.loads(named.file.read_text())
     assert content["model"] == {"name": "kept-model", "url": model.url, "apiKeyEnv": "A_KEY"}
     assert content["mcpServers"]["mine"]["trust"] is True
     assert "yes" in named("config", "list").out
     named("config", "trust", "mine", "--stop")
     assert "trust" not in read_entries(named.file)["mine"]
+    assert named("config", "model", "another", "--forget").code == 2
+    assert "kept-model" in named("config", "model", "--forget").out
+    assert json.loads(named.file.read_text()).keys() == {"mcpServers"}
+    assert named("config", "model", "--forget").code == 1
+    assert "No model is kept" in named("config", "list").out
+
+
+def test_a_key_that_is_missing_is_said_before_anything_is_asked(named):
+    for model, variable in (
+        (("--model", "anthropic:some"), "ANTHROPIC_API_KEY"),
+        (("--model", "some", "--model-url", "https://api.openai.com/v1"), "OPENAI_API_KEY"),
+    ):
+        for command in (("agent", "Really?"), ("chat",)):
+            done = named(*command, *model, "--server", "http://127.0.0.1:9/mcp")
+            assert done.code == 2
+            assert "needs an API key" in done.err
+            assert f"name that: --api-key-env {variable}" in done.err
+            done = named(*command, *model, "--api-key-env", variable, env={variable: ""})
+            assert (done.code, f"{variable} is not set or empty" in done.err) == (2, True)
+
+
+def test_names_of_servers_are_offered_at_the_tab_key(named, monkeypatch):
+    named("config", "add", "files", "http://127.0.0.1:9/mcp?page=x")
+    named("config", "add", "other", "--stdio", "c x")
+    monkeypatch.setenv("KNIME_MCP_SERVERS", str(named.file))
+    assert servers("f") == [("files", "http://127.0.0.1:9/mcp")]
+    assert [name for name, _ in servers("")] == ["files", "other"]
+    named.file.write_text("{")
+    assert servers("") == []

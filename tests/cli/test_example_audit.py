@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from knime_mcp.audit.calls_table import read_calls
-from knime_mcp.cli.demo_process import DemoServer
-from knime_mcp.knwf import check_archive, read_workflow
+from knime_mcp.cli.demo_server import DemoServer
 from knime_mcp.tools.audit_workflow import audit_workflow
+from tests.support.archives import check_archive, read_workflow
 from tests.support.linear_run import LinearRun
 
 ROOT = Path(__file__).parents[2]

@@ -93,12 +93,6 @@ def test_an_executor_that_cannot_work(cli, server, table, executor, said):
     assert said in done.err
 
 
-def test_a_typed_token_does_not_travel(cli, server, table):
-    done = cli("batch", server.url, "echo", table, "--bearer-prompt", "--executor", "dask://127.0.0.1:9")
-    assert done.code == 2
-    assert "stays in this process" in done.err
-
-
 def test_no_scheduler(cli, server, table):
     done = cli("batch", server.url, "echo", table, "--executor", "dask://127.0.0.1:9")
     assert done.code == 1

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from knime_mcp.cli.command_errors import CommandError
-from knime_mcp.cli.knime_installations import (
+from knime_mcp.cli.knime_setup import (
     INI,
     apply,
     installation_at,

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from knime_mcp.cli import knime_setup
-from knime_mcp.cli.knime_installations import installations, registered
+from knime_mcp.cli.knime_setup import installations, registered
 from knime_mcp.version import EXTENSION_ID
 from tests.cli.test_knime_installations import ARGUMENT, JVM, make
 

@@ -1,7 +1,7 @@
 import base64
 import json
 
-from knime_mcp.knwf import check_archive
+from tests.support.archives import check_archive
 from tests.support.scripted_server import ScriptedServer, modern, rpc, tool
 from tests.tools.test_tool_component import SCHEMA
 

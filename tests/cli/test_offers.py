@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from knime_mcp.cli.demo_process import DemoServer
+from knime_mcp.cli.demo_server import DemoServer
 from tests.support.scripted_server import ScriptedServer, legacy, rpc, rpc_error
 
 FILES = Path(__file__).parents[2] / "examples" / "demo" / "files"

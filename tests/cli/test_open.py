@@ -6,6 +6,7 @@ import shlex
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import httpx
 import pytest
@@ -13,13 +14,13 @@ import pytest
 from knime_mcp.audit.journal import Journal
 from knime_mcp.audit.verify import verify_file
 from knime_mcp.cli.command_errors import CommandError
-from knime_mcp.cli.open import _summary
-from knime_mcp.cli.tried_calls import TriedCalls, _text
+from knime_mcp.cli.open import TriedCalls, _summary, _text
 from knime_mcp.tools.views import run_page
 from knime_mcp.tools.views.journal_page import news
 from tests.audit.calls import record, write_run
 from tests.support.files import json_lines
 from tests.support.pages import RunPage
+from tests.support.typed_terminal import Terminal
 
 from .conftest import SECRET
 
@@ -136,6 +137,33 @@ def test_who_has_not_the_address_from_the_command_gets_nothing(cli, folder):
             name: status for name, (_, status) in wanted.items()
         }
         assert all(answer.headers["x-content-type-options"] == "nosniff" for answer, _ in wanted.values())
+
+
+def test_the_browser_is_told_the_address_by_a_file_that_is_its_users_only(
+    tmp_path, folder, until, monkeypatch
+):
+    browser, told = tmp_path / "browser.sh", tmp_path / "told"
+    browser.write_text(
+        f'#!/bin/sh\nfile="${{1#file://}}"; stat -c %a "$file" > {told}.part\n'
+        f'echo "$*" >> {told}.part; cat "$file" >> {told}.part; mv {told}.part {told}\n'
+    )
+    browser.chmod(0o755)
+    monkeypatch.setenv("BROWSER", str(browser))
+    terminal = Terminal(tmp_path, "open", folder)
+    try:
+        terminal.until("Open in a browser: ")
+        url = terminal.until("Ctrl-C").strip()
+        until(told.is_file, "the browser was started")
+        mode, words, page = told.read_text().splitlines()
+        assert mode == "600"
+        assert page == f'<meta http-equiv="refresh" content="0; url={url}">'
+        assert url.split("/")[3] not in words
+        assert httpx.get(url, trust_env=False, timeout=60).status_code == 200
+        until(lambda: not Path(words.removeprefix("file://")).exists(), "the file is gone")
+        terminal.interrupt()
+        assert terminal.ends() == 0
+    finally:
+        terminal.close()
 
 
 def test_a_tool_is_tried_recorded_and_copied(cli, server, folder, tmp_path):

@@ -4,7 +4,7 @@ import pytest
 
 from knime_mcp.cli.command_errors import UsageError
 from knime_mcp.cli.connection_options import ConnectionOptions
-from knime_mcp.cli.credentials import Credentials
+from knime_mcp.cli.sessions import Credentials
 from knime_mcp.tools.node_settings.connection import Credential
 from knime_mcp.types.errors import SettingInvalid
 

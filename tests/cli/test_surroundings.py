@@ -143,12 +143,6 @@ def test_the_folder_of_the_demo_is_refused_before_it_runs(cli, tmp_path, folder)
     assert "taken is a file. Name a folder." in done.err
 
 
-def test_a_question_that_nobody_can_answer(cli, server):
-    done = cli("list", server.url, "--bearer-prompt")
-    assert done.code == 2
-    assert "nobody to ask. Use --bearer-env" in done.err
-
-
 def test_terminated_twice_at_once(cli, server, tmp_path, until):
     """As `timeout` does it: to the process, and to its group. What ran and what did not is still told."""
     labels = [f"group-{number}" for number in range(4)]

@@ -4,7 +4,6 @@ import fcntl
 import functools
 import os
 import pty
-import re
 import select
 import shlex
 import signal
@@ -12,7 +11,7 @@ import sys
 import termios
 import time
 
-from knime_mcp.cli.agent_timeline import paragraphs
+from knime_mcp.cli.agent_run import paragraphs
 from tests.support import commands
 from tests.support.chat_server import ChatServer, says
 
@@ -75,29 +74,6 @@ def test_progress_of_a_call(server, tmp_path):
     code, shown = on_terminal(tmp_path, "call", server.url, "slow", "seconds=1")
     assert code == 0
     assert "step 5 of 10" in shown
-
-
-def test_a_token_is_asked_for_and_not_shown(server, tmp_path):
-    from .conftest import SECRET
-
-    code, shown = on_terminal(
-        tmp_path,
-        "list",
-        f"{server.base}/guarded/mcp",
-        "--bearer-prompt",
-        answer=("Token:", f"{SECRET}\n"),
-    )
-    assert code == 0
-    assert "echo" in re.sub(r"\x1b\[[0-9;]*m", "", shown)
-    assert SECRET not in shown
-
-
-def test_ctrl_c_at_the_question(server, tmp_path):
-    code, shown = on_terminal(
-        tmp_path, "call", f"{server.base}/guarded/mcp", "echo", "--bearer-prompt", answer=("Token:", "\x03")
-    )
-    assert code == 3
-    assert "Canceled" in shown
 
 
 def test_what_a_model_wrote_is_markdown_on_a_terminal_only(cli, tmp_path):

@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from knime_mcp.cli.demo_process import DemoServer
+from knime_mcp.cli.demo_server import DemoServer
 from tests.evaluation.tasks import Task
 from tests.support import peers
 

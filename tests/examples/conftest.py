@@ -1,6 +1,6 @@
 import pytest
 
-from knime_mcp.cli.demo_process import DemoServer
+from knime_mcp.cli.demo_server import DemoServer
 from tests.examples.running import EXAMPLES
 
 

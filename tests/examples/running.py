@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from knime_mcp.knwf import read_workflow
+from tests.support.archives import read_workflow
 from tests.support.linear_run import LinearRun, programs, tools_of
 
 ROOT = Path(__file__).parents[2]

@@ -8,19 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from knime_mcp.knwf import (
-    Concatenation,
-    Connection,
-    NativeNode,
-    NodeState,
-    Workflow,
-    check,
-    concatenate_node,
-    read_workflow,
-    table_creator,
-)
+from examples.knime_nodes import concatenate_node, table_creator
+from knime_mcp.knwf import Connection, NativeNode, NodeState, Workflow, check
 from tests.examples.running import EXAMPLES, command, run, without_nulls
 from tests.support import real_knime as rig
+from tests.support.archives import read_workflow
 from tests.support.chat_server import ChatServer, call, calls, says
 from tests.support.host import get_host
 from tests.support.linear_run import LinearRun, tools_of
@@ -106,7 +98,7 @@ def test_the_first_call_finds_desks(demo, tmp_path):
 def test_the_batch_has_a_row_per_file_and_one_that_failed(demo, tmp_path):
     rows = run("batch", tmp_path, server_url=demo).rows(4)
     assert [row["Status"] for row in rows] == ["ok", "ok", "ok", "tool error"]
-    assert [row["Structured result"] is not None for row in rows] == [True, True, True, False]
+    assert [row["Result"] is not None for row in rows] == [True, True, True, False]
 
 
 def test_the_report_has_a_page_on_each_column_that_needs_a_look(demo, tmp_path):
@@ -152,7 +144,7 @@ def tool_result(host, folder, arguments):
 def test_the_caller_runs_the_tool(host, demo, tmp_path):
     """From the node through ``ctx._execute_tool`` into the workflow, and there again through the node."""
     row = tool_result(host, tmp_path, {"server-url": demo, "path": "orders.csv"})
-    assert (row["Status"], row["Tool type"], row["Error"]) == ("ok", "workflow", None)
+    assert (row["Status"], row["Error"]) == ("ok", None)
     assert json.loads(row["Result"])["path"] == "orders.csv"
 
 
@@ -171,13 +163,13 @@ def test_both_kinds_of_tools_in_one_column(host, demo, tmp_path):
 
     def call(node_id, tool, **arguments):
         pairs = [{"name": name.replace("_", "-"), "value": value} for name, value in arguments.items()]
-        settings = {"tool_name": tool, "arguments": pairs, "on_error": "fail"}
+        settings = {"tool_name": tool, "arguments": pairs, "on_error": "fail", "all_columns": True}
         return new_node(host, node_id, "mcp_tool_caller", settings, inputs={"Tools": 1})
 
     nodes = (
         new_node(host, 1, "mcp_tool_provider", {"server_url": demo}),
         table_creator(2, []),
-        concatenate_node(3, Concatenation(intersection=True)),
+        concatenate_node(3),
         call(4, "word-count-tool", server_url=demo, path="orders.csv"),
         call(5, "count_words", path="orders.csv"),
     )

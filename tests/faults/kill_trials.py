@@ -17,11 +17,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from examples.knime_nodes import Column, table_creator
 from knime_mcp.audit.journal_lines import JournalError
 from knime_mcp.audit.journal_reading import read_journal
 from knime_mcp.audit.verdicts import Verdict
 from knime_mcp.audit.verify import verify_file
-from knime_mcp.knwf import Column, Connection, Workflow, table_creator, write_workflow
+from knime_mcp.knwf import Connection, Workflow, write_workflow
 from tests.faults.dask_cluster import TIED, Cluster
 from tests.support.chat_server import ChatServer, call, calls, says
 from tests.support.host import get_host

@@ -5,8 +5,8 @@ import runpy
 import pytest
 import yaml
 
-from knime_mcp.knwf import read_workflow
 from tests.house.test_links import ROOT
+from tests.support.archives import read_workflow
 from tests.support.host import get_host
 
 SITE = runpy.run_path(str(ROOT / "docs" / "build_site.py"))

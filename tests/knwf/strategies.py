@@ -2,10 +2,10 @@
 
 from hypothesis import strategies as st
 
+from examples.knime_nodes import Column, table_creator
 from knime_mcp.knwf import (
     Annotation,
     CanvasPosition,
-    Column,
     Config,
     Connection,
     DeclaredPort,
@@ -15,7 +15,6 @@ from knime_mcp.knwf import (
     WorkflowCredential,
     WorkflowVariable,
     extension_node,
-    table_creator,
 )
 from knime_mcp.knwf.settings_xml import NOT_XML
 

@@ -8,26 +8,22 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from examples.knime_nodes import Column, table_creator
 from knime_mcp.knwf import (
-    Column,
     Component,
     ComponentFace,
     Configuration,
     Connection,
     KnwfError,
     Workflow,
-    around,
-    check_archive,
     configuration_node,
     edge_node,
-    read_component,
     read_configuration,
-    read_workflow,
-    table_creator,
     with_value,
     write_component,
 )
 from knime_mcp.knwf.settings_xml import array_values, from_xml
+from tests.support.archives import around, check_archive, read_component, read_workflow
 
 pytestmark = pytest.mark.quick
 

@@ -10,24 +10,22 @@ from pathlib import Path
 
 import pytest
 
+from examples.knime_nodes import Column, table_creator
 from knime_mcp.knwf import (
-    Column,
     Connection,
     NativeNode,
     OtherNode,
     VariableControl,
     Workflow,
     WorkflowCredential,
-    arranged,
     check,
-    declared_ports,
     extension_node,
-    read_workflow,
-    table_creator,
     write_workflow,
 )
 from knime_mcp.knwf.workflow_model import object_class
 from tests.support import real_knime as rig
+from tests.support.archives import read_workflow
+from tests.support.new_node import declared_ports
 
 ROOT = Path(__file__).parents[2]
 EXTENSION_ID = "org.knime_mcp.mcp"
@@ -76,16 +74,14 @@ def batch(host):
         annotation=NASTY,
     )
     columns = [Column("q", "string", ("a", NASTY)), Column("n", "int", (1, None))]
-    return arranged(
-        Workflow(
-            NASTY,
-            (provider, table_creator(2, columns), caller),
-            (
-                Connection(1, provider.output_port("Tools"), 3, caller.input_port("Tools")),
-                Connection(2, 1, 3, caller.input_port("Parameters")),
-            ),
-            credentials=(WorkflowCredential("prod", "me"),),
-        )
+    return Workflow(
+        NASTY,
+        (provider, table_creator(2, columns), caller),
+        (
+            Connection(1, provider.output_port("Tools"), 3, caller.input_port("Tools")),
+            Connection(2, 1, 3, caller.input_port("Parameters")),
+        ),
+        credentials=(WorkflowCredential("prod", "me"),),
     )
 
 
@@ -187,5 +183,5 @@ def test_knimes_own_workflow_is_read(knimes_own_workflow):
     assert concatenate.model is not None
     assert workflow.annotations[1].text == "Meta Node section\r\n"
     said = "\n".join(map(str, check(workflow)))
-    assert "'Table Creator (#10)/settings.xml' is not in the archive" in said  # this one KNIME's sources lack
+    assert "Table Creator (#10)/settings.xml is missing" in said  # this one KNIME's sources lack
     assert "older format 4.1.0" in said

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from examples.knime_nodes import table_creator
 from knime_mcp.knwf import (
-    ArchiveLimits,
     Connection,
     KnwfError,
     OtherNode,
@@ -18,7 +18,7 @@ from knime_mcp.knwf import (
     Workflow,
     read_segment,
     segment_digest,
-    table_creator,
+    segment_file,
     write_segment,
 )
 from knime_mcp.knwf.workflow_file import workflow_files
@@ -116,14 +116,16 @@ def test_other_bytes_are_refused(data, message):
         read_segment(data)
 
 
-def test_a_small_file_does_not_become_a_large_one():
+def test_a_small_file_does_not_become_a_large_one(monkeypatch):
     bomb = stream([("metadata.xml", bytes(1 << 20))])
     assert len(bomb) < 2000
+    monkeypatch.setattr(segment_file, "MOST_IN_A_FILE", 1000)
     with pytest.raises(KnwfError, match="more than 1000 bytes"):
-        read_segment(bomb, limits=ArchiveLimits(other_file=1000))
+        read_segment(bomb)
     many = stream([(f"f{i}", b"x" * 600) for i in range(3)])
+    monkeypatch.setattr(segment_file, "MOST_BYTES", 1000)
     with pytest.raises(KnwfError, match="more files or bytes"):
-        read_segment(many, limits=ArchiveLimits(total=1000))
+        read_segment(many)
 
 
 def test_a_segment_is_whole_zip_files_in_knimes_order():

@@ -7,10 +7,10 @@ from xml.etree import ElementTree
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from examples.knime_nodes import Column, table_creator
 from knime_mcp.knwf import (
     Annotation,
     CanvasPosition,
-    Column,
     Config,
     Connection,
     DeclaredPort,
@@ -21,12 +21,8 @@ from knime_mcp.knwf import (
     Workflow,
     WorkflowCredential,
     WorkflowVariable,
-    arranged,
     check,
-    created_columns,
     extension_node,
-    read_workflow,
-    table_creator,
     write_workflow,
 )
 from knime_mcp.knwf.settings_xml import from_xml, string
@@ -34,6 +30,7 @@ from tests.knwf.by_hand import archive, workflow
 from tests.knwf.java_streams import workflow_files
 from tests.knwf.strategies import workflows
 from tests.support import real_knime as rig
+from tests.support.archives import created_columns, read_workflow
 
 NAMES = [
     "100% %% %%00065",
@@ -182,18 +179,9 @@ def test_files_stay_in_the_folder(tmp_path):
             write_workflow(Workflow("w", files={name: b""}), tmp_path / "w.knwf")
 
 
-def test_places_follow_the_connections():
-    nodes = (step(3), step(1), step(2), source(9))
-    workflow = Workflow("w", nodes, (Connection(9, 1, 3, 1), Connection(3, 1, 1, 1), Connection(1, 1, 2, 1)))
-    xs = {node.id: node.position.x for node in arranged(workflow).nodes}
-    assert xs[9] < xs[3] < xs[1] < xs[2]
-    assert check(workflow) == []
-
-
 def test_a_cycle_is_named():
     workflow = Workflow("w", (step(1), step(2)), (Connection(1, 1, 2, 1), Connection(2, 1, 1, 1)))
     assert str(check(workflow)[-1]).endswith("wait for each other: node 1 (A node), node 2 (A node)")
-    assert len(arranged(workflow).nodes) == 2
 
 
 def test_containers_are_kept(tmp_path):
@@ -204,20 +192,6 @@ def test_containers_are_kept(tmp_path):
     assert again == workflow
     assert [(p.severity, p.where) for p in again.problems] == [("warning", "node 3 (Part)")]
     assert "metanode" in again.problems[0].what
-
-
-@pytest.mark.parametrize(
-    ("columns", "message"),
-    [
-        ([Column("a", "string", ("x",)), Column("a", "string", ("x",))], "two columns of one name"),
-        ([Column("a", "string", ("x",)), Column("b", "string", ())], "same number of cells"),
-        ([Column("a", "int", (1.5,))], "holds 1.5, which is no int"),
-        ([Column("a", "int", (True,))], "no int"),
-    ],
-)
-def test_impossible_tables_are_refused(columns, message):
-    with pytest.raises(KnwfError, match=message):
-        table_creator(1, columns)
 
 
 def test_impossible_ports_are_refused():

@@ -26,7 +26,6 @@ UV = shutil.which("uv", path=os.pathsep.join([str(Path(sys.executable).parent), 
 PROMISES = {
     "": "import sys; from knime_mcp.agents import langchain_tools; from knime_mcp.client.oauth import grants;"
     " from knime_mcp.cli.app import main; sys.argv = ['', 'demo']; main()",
-    "anthropic": "from knime_mcp.agents.model.anthropic_model import AnthropicModel",
     "embedding": "from knime_mcp.agents.toolbox.tool_search import _word_vectors; assert _word_vectors()",
     "serving": "from knime_mcp.web import tool_server",
     "dask": "import distributed; from knime_mcp.runs.dask_calls import DaskCalls",

@@ -1,6 +1,7 @@
 """Records in results of every form, and their table."""
 
 import json
+from contextlib import closing
 from datetime import UTC, date, datetime
 from types import SimpleNamespace
 
@@ -290,7 +291,7 @@ def outcome(structured, *, row="Row0", schema=SCHEMA, ok=True, text=""):
 
 
 def collected(*outcomes):
-    with RecordsCollector() as found:
+    with closing(RecordsCollector()) as found:
         for each in outcomes:
             found.add(each)
         return pa.concat_tables(found.pieces())
@@ -346,7 +347,7 @@ def test_an_object_that_is_the_result_has_the_types_of_the_schema():
 
 
 def test_a_table_has_a_thousand_columns_at_most_and_says_so():
-    with RecordsCollector() as found:
+    with closing(RecordsCollector()) as found:
         found.add(outcome({f"k{n}": n for n in range(10_000)}, schema={}))
         (piece,) = found.pieces()
         assert found.warning.startswith("Records have more than 1,000 different keys")
@@ -360,7 +361,7 @@ def test_without_records_there_is_a_table_without_rows():
 
 
 def test_pieces_have_the_same_size_and_types():
-    with RecordsCollector() as found:
+    with closing(RecordsCollector()) as found:
         for start in range(0, 25_000, 5):
             found.add(outcome([{"n": start + i} for i in range(5)], schema={}))
         found.add(outcome([{"n": 0.5}], schema={}))

@@ -5,8 +5,8 @@ import pytest
 from knime_mcp.audit.record import CallRecord, CallStatus
 from knime_mcp.runs.call_values import CallOutcome
 from knime_mcp.runs.table_run import RunSummary
-from knime_mcp.tools.caller.calls_report import calls_page, outcome_step
-from knime_mcp.tools.views.run_page import Steps
+from knime_mcp.tools.caller.calls_report import calls_page
+from knime_mcp.tools.views.run_page import Steps, call_step
 from knime_mcp.types.tool import MCPTool, from_fields, to_json_text
 from tests.support.pages import RunPage
 
@@ -38,7 +38,7 @@ def page_of(tools):
         record = CallRecord(run="r", status=CallStatus.OK, tool=to_json_text(tool), tool_name=tool.name)
         outcome = CallOutcome(record=record, tool=tool)
         summary.add(outcome)
-        steps.add(outcome_step(outcome))
+        steps.add(call_step(record))
     return RunPage(calls_page(summary, steps))
 
 

@@ -20,12 +20,12 @@ import pyarrow.parquet as pq
 from PIL import Image
 
 from docs.build_site import picture as drawing
-from knime_mcp.cli.demo_process import DemoServer
-from knime_mcp.knwf import read_workflow
+from knime_mcp.cli.demo_server import DemoServer
 from tests.examples.running import EXAMPLES, command, run
 from tests.graph.studio.try_in_browser import node, person_at, press, studio
 from tests.screens.front_end import dialogs_in_browser
 from tests.screens.try_run_page import runs_opened, tried
+from tests.support.archives import read_workflow
 from tests.support.browser import Browser
 from tests.support.chat_server import ChatServer, call, calls, says
 from tests.support.dialogs import inputs_of

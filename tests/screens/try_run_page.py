@@ -17,8 +17,8 @@ from pathlib import Path
 from knime_mcp.audit.journal import Journal
 from knime_mcp.audit.record import CallRecord, CallStatus
 from knime_mcp.audit.verify import verify_file
-from knime_mcp.cli.demo_process import DemoServer
-from knime_mcp.tools.views.journal_page import journal_pages
+from knime_mcp.cli.demo_server import DemoServer
+from knime_mcp.tools.views.journal_page import RunPages
 from tests.examples.running import EXAMPLES
 from tests.support.browser import Browser
 
@@ -76,9 +76,9 @@ def agent(file):
 
 
 def written(journal):
-    (_, page), *others = journal_pages(journal, journal.with_suffix(".html"), verify_file(journal))
-    journal.with_suffix(".html").write_text(page, encoding="utf-8")
-    assert not others
+    pages = RunPages(journal, f"{journal.stem}.html")
+    journal.with_suffix(".html").write_text(pages.page(1, verify_file(journal)), encoding="utf-8")
+    assert len(pages) == 1
     return journal.with_suffix(".html").as_uri()
 
 
@@ -233,16 +233,12 @@ def paged(folder, count):
         f" {(folder / 'large.jsonl').stat().st_size / 1e6:,.0f} MB"
     )
     began, cpu = time.monotonic(), time.process_time()
-    pages = 0
-    for file, page in journal_pages(
-        folder / "large.jsonl", folder / "large.html", verify_file(folder / "large.jsonl")
-    ):
-        pages += 1
-        if pages in (1, 2):
-            file.write_text(page, encoding="utf-8")
+    pages, verified = RunPages(folder / "large.jsonl", "large.html"), verify_file(folder / "large.jsonl")
+    for number in range(1, len(pages) + 1):
+        pages.page(number, verified)
     peak = int(re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())[1]) >> 10
     cpu = time.process_time() - cpu
-    print(f"{pages} pages in {time.monotonic() - began:.0f} s ({cpu:.0f} of CPU), at most {peak:,} MB")
+    print(f"{len(pages)} pages in {time.monotonic() - began:.0f} s ({cpu:.0f} of CPU), at most {peak:,} MB")
 
 
 def main():

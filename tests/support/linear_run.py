@@ -24,27 +24,23 @@ from typing import Any
 
 import pyarrow as pa
 
+from examples.knime_nodes import CONCATENATE_FACTORY, MESSAGE_OUTPUT_FACTORY, TABLE_CREATOR_FACTORY
 from knime_mcp.knwf import (
-    BOUNDARY_FACTORIES,
     COMPONENT_INPUT_FACTORY,
     COMPONENT_OUTPUT_FACTORY,
-    CONCATENATE_FACTORY,
     CONFIGURATION_FACTORIES,
-    TABLE_CREATOR_FACTORY,
     OtherNode,
     PortOf,
     Segment,
-    created_columns,
     read_configuration,
-    read_inside,
     read_segment,
-    read_workflow,
     write_segment,
     write_workflow,
 )
 from knime_mcp.types.arrow import store_file
 from knime_mcp.types.columns import ColumnForm, read_tools, write_tools
 from tests.support import commands
+from tests.support.archives import created_columns, read_inside, read_workflow
 from tests.support.host import REAL_KNIME, get_host
 
 KINDS = {
@@ -138,7 +134,7 @@ class LinearRun:
             return [host.table(_concatenated(host, [_plain(arrive[port]) for port in sorted(arrive)]))]
         if node.factory in (COMPONENT_INPUT_FACTORY, COMPONENT_OUTPUT_FACTORY):
             return [arrive[port] for port in sorted(arrive)]
-        if BOUNDARY_FACTORIES.get(node.factory) == "message":
+        if node.factory == MESSAGE_OUTPUT_FACTORY:
             return [arrive[1]]
         raise AssertionError(f"nobody says what node {node.id} ({node.name}) does")
 
@@ -257,7 +253,7 @@ def tools_of(*files):
     host, tools = get_host(), []
     for number, file in enumerate(files):
         workflow = read_workflow(file)
-        (message,) = [n for n in workflow.nodes if BOUNDARY_FACTORIES.get(n.factory) == "message"]
+        (message,) = [n for n in workflow.nodes if n.factory == MESSAGE_OUTPUT_FACTORY]
         (line,) = [c for c in workflow.connections if c.destination == message.id]
         kept = replace(
             workflow,

@@ -1,7 +1,29 @@
 """Makes nodes of this extension for workflow files, as KNIME describes them."""
 
-from knime_mcp.knwf import declared_ports, extension_node
+from knime_mcp.knwf import DeclaredPort, KnwfError, extension_node
 from knime_mcp.version import EXTENSION_ID, EXTENSION_TITLE, EXTENSION_VENDOR, VERSION
+
+
+def declared_ports(specifiers, present=None) -> tuple[DeclaredPort, ...]:
+    """Makes ports from a node's description by a host of extensions.
+
+    ``specifiers`` is its ``input_port_specifier`` or ``output_port_specifier``; ``present`` has the numbers
+    of a node's optional ports and groups, by name, 0 by default.
+    """
+    counts = dict(present or {})
+    ports = tuple(
+        DeclaredPort(
+            name=port["name"],
+            type=port["type_string"],
+            optional=bool(port.get("optional")),
+            group=bool(port.get("group")),
+            present=counts.pop(port["name"], 0 if port.get("optional") or port.get("group") else 1),
+        )
+        for port in specifiers
+    )
+    if counts:
+        raise KnwfError(f"the node declares no port {', '.join(map(repr, counts))}")
+    return ports
 
 
 def new_node(host, node_id, extension_node_id, parameters=None, *, inputs=None, outputs=None, **more):

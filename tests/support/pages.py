@@ -24,5 +24,5 @@ class RunPage:
 
     @property
     def html(self):
-        """The page without its data and script: what is there before any script runs."""
-        return re.sub(r"<script.*?</script>", "", self.text, flags=re.DOTALL)
+        """The page without its data and script: what is there before the script runs."""
+        return re.sub(r"<(script|noscript)\b.*?</\1>", "", self.text, flags=re.DOTALL)

@@ -17,7 +17,7 @@ WHOLE = hypothesis.settings(
     derandomize="CI" in os.environ,
 )
 hypothesis.settings.register_profile("whole", WHOLE, max_examples=40)
-hypothesis.settings.register_profile("sample", WHOLE, max_examples=20)
+hypothesis.settings.register_profile("sample", WHOLE, max_examples=10)
 
 # Whoever runs the tests may sign journals of their own.
 os.environ["KNIME_MCP_AUDIT_KEYS"] = os.devnull + "/none"

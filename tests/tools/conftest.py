@@ -21,7 +21,10 @@ def shapes():
 
 @pytest.fixture
 def call(host, tmp_path):
-    """Runs the Caller; every test has a workflow of its own. Tables may be given as columns by name."""
+    """Runs the Caller, with all columns; every test has a workflow of its own.
+
+    Tables may be given as columns by name.
+    """
 
     def as_input(table):
         columns = pa.table(table) if isinstance(table, dict) else table
@@ -40,7 +43,7 @@ def call(host, tmp_path):
         return host.run(
             "mcp_tool_caller",
             [as_input(tools), as_input(rows), credential],
-            parameters,
+            {"all_columns": True, **parameters},
             workflow_dir=tmp_path / "workflow",
             credentials=stored or {},
             **options,

@@ -6,12 +6,13 @@ import json
 import pytest
 
 from knime_mcp.audit.record import CallRecord, CallStatus
-from knime_mcp.knwf import check, read_workflow, write_workflow
+from knime_mcp.knwf import check, write_workflow
 from knime_mcp.knwf.workflow_model import NodeState
 from knime_mcp.tools.audit_workflow import audit_workflow, save_after_run, target_of
 from knime_mcp.types.texts import canonical_json
 from knime_mcp.types.tool import MCPTool, WorkflowTool, to_json_text
 from tests.support import real_knime as rig
+from tests.support.archives import read_workflow
 
 pytestmark = pytest.mark.requirement("T61")
 

@@ -5,7 +5,7 @@ import json
 import pyarrow as pa
 import pytest
 
-from knime_mcp.tools.calling_hints import ToolChoice, encode_choices
+from knime_mcp.tools.calling_hints import ParameterHint, ToolChoice, encode_choices
 from knime_mcp.types.tool import MCPTool, to_json_text
 from tests.support.scripted_server import ScriptedServer, modern, rpc, tool
 
@@ -34,7 +34,9 @@ TABLES = {
     "no texts": pa.table({"n": [1], "d": [0.5], "b": [True], "l": [["x"]]}),
 }
 VARIABLES = {
-    f"mcp_tools: {XML}": encode_choices([ToolChoice(name=XML, signature=XML, description=XML * 300)]),
+    f"mcp_tools: {XML}": encode_choices(
+        [ToolChoice(name=XML, parameters=(ParameterHint(XML, XML, True),), description=XML * 300)]
+    ),
     "mcp_tools: ": ["{", "null", "[]", '{"name": ""}', '{"name": 5}'],
     "mcp_tools: number": 5,
     "token": SECRET,
@@ -227,7 +229,7 @@ def test_columns_alike_stay_apart(call, rows_of):
 
 
 def test_names_with_markup_reach_an_audit_workflow(call, tmp_path):
-    from knime_mcp.knwf import read_workflow
+    from tests.support.archives import read_workflow
 
     result = call(
         server_url="http://127.0.0.1:9/mcp",

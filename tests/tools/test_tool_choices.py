@@ -5,18 +5,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knime_mcp.tools.calling_hints import (
+    ParameterHint,
     ToolChoice,
     decode_choices,
     encode_choices,
     offered,
-    parameters_in,
+    parameter_hints,
     signature,
     type_in_words,
     variable_name,
 )
 
 SEARCH = ToolChoice(
-    name="search", route="https://h/mcp", signature="query: string", description="Finds things."
+    name="search",
+    route="https://h/mcp",
+    parameters=(ParameterHint("query", "string", True),),
+    description="Finds things.",
 )
 
 
@@ -53,7 +57,7 @@ def test_a_great_many_tools_keep_their_names_and_lose_details(count):
             route="https://h/mcp",
             digest="sha256:" + "0" * 64,
             description="d" * 500,
-            signature="x: string",
+            parameters=(ParameterHint("x", "string", True),),
         )
         for i in range(count)
     ]
@@ -62,7 +66,7 @@ def test_a_great_many_tools_keep_their_names_and_lose_details(count):
     decoded = decode_choices({"mcp_tools: x": entries})
     assert [tool.name for tool in decoded] == [tool.name for tool in many]
     assert {tool.route for tool in decoded} == {"https://h/mcp"}
-    assert decoded[0].label == "tool 0(x: string)"
+    assert decoded[0].label("tool 0") == ("tool 0(x: string)" if count < 500 else "tool 0(…)")
     assert decoded[0].digest == (many[0].digest if count < 500 else "")
 
 
@@ -88,7 +92,7 @@ def test_whatever_stands_in_the_variables_the_dialog_opens():
                 "null",
                 '{"name": 3}',
                 '{"name": ""}',
-                '{"name":"n","new":1}',
+                '{"name":"n","new":1,"parameters":[1]}',
                 "[" * 9999,
             ],
             "mcp_tools: c": "text",
@@ -113,7 +117,7 @@ def test_a_signature_lists_required_parameters_first_with_their_types(subtests):
         ({"properties": {"a": {"type": "string", "enum": ["C", "F"]}}}, 'a?: "C" or "F"'),
         ({"properties": {"a": {"anyOf": [{"enum": ["C"]}, {"type": "integer"}]}}}, 'a?: "C" or integer'),
         ({"properties": {"a": {"oneOf": [{"const": "C", "title": "Celsius"}]}}}, 'a?: "C"'),
-        ({"properties": {"a": {"type": "string", "enum": ["two words"]}}}, "a?: choice"),
+        ({"properties": {"a": {"type": "string", "enum": ["two words"]}}}, 'a?: "two words"'),
         ({"properties": {"a": {"enum": list(range(9))}}}, "a?: choice"),
         ({"properties": {"a": {"type": "integer", "default": 5}}}, "a?: integer = 5"),
         ({"properties": {"a": {"type": ["null", "string", "integer"]}}}, "a?: string or integer"),
@@ -150,43 +154,26 @@ PARAMETERS = {
 }
 
 
-def test_the_parameters_of_a_signature_are_read_again():
-    schema = {"type": "object", "properties": PARAMETERS, "required": ["city"]}
-    found = {hint.name: hint.label for hint in parameters_in(signature(schema))}
-    assert found["city"] == "city: string, required"
-    assert found["days?"] == "days?: integer = 3"
-    assert found["a, b: c"] == 'a, b: c: any = "x, y: z"'
-    assert found["unit"] == 'unit: "C" or "F" = "C"'
-    assert found["long"].startswith('long: array = ["a", "a"')
-    assert found["ä\nö"] == "ä\nö: string or number"
-
-
-NAMES = st.from_regex(r"[a-z_]{1,9}", fullmatch=True)
-
-
-@given(st.dictionaries(NAMES, st.sampled_from(list(PARAMETERS.values()))))
-def test_each_parameter_is_read_once(properties):
-    names = [hint.name for hint in parameters_in(signature({"properties": properties}, most=None))]
-    assert names == [*properties]
-
-
-@pytest.mark.parametrize("count", [0, 1, 12, 300, 1000])
-def test_all_parameters_are_choices_or_none_is(count):
+def test_all_parameters_are_choices_or_none_is():
     """Where some are choices, KNIME lets nobody enter the name of another."""
+    schema = {"type": "object", "properties": PARAMETERS, "required": ["city"]}
+    choices = [ToolChoice(name=f"t{number}", parameters=parameter_hints(schema)) for number in range(100)]
+    (known,) = decode_choices({"mcp_tools: x": encode_choices(choices[:1])})
+    assert {hint.name: hint.label for hint in known.parameters} == {
+        "city": "city: string, required",
+        "days?": "days?: integer = 3",
+        "a, b: c": 'a, b: c: any = "x, y: z"',
+        "unit": 'unit: "C" or "F" = "C"',
+        "long": 'long: array = ["a", "a", "a", "a"…',
+        "ä\nö": "ä\nö: string or number",
+    }
+    found = decode_choices({"mcp_tools: x": encode_choices(choices * 20)})
+    assert {tool.parameters for tool in found} == {None}
+
+
+@pytest.mark.parametrize("count", [0, 1, 12, 300])
+def test_a_label_has_as_many_parameters_as_there_is_room_for(count):
     properties = {f"parameter_{number}": {"default": ["x, y: …"] * 9} for number in range(count)}
-    whole = ToolChoice(name="t", signature=signature({"properties": properties}, most=None))
-    (known,) = decode_choices({"mcp_tools: x": encode_choices([whole])})
-    names = [hint.name for hint in parameters_in(known.signature)]
-    assert names == ([*properties] if count <= 300 else [])
-    assert len(known.label) <= 210
-    assert known.label.endswith(", … more)") == (count >= 12)
-    many = [ToolChoice(name=f"t{number}", signature=whole.signature) for number in range(100)]
-    for each in decode_choices({"mcp_tools: x": encode_choices(many)}):
-        assert len(parameters_in(each.signature)) == (count if count <= 1 else 0)
-
-
-@pytest.mark.parametrize(
-    "text", ["", "…", "a", ": string", "a: , b", "a: string = ", "… 3 more", "a: string = {…"]
-)
-def test_a_text_that_is_no_signature_has_no_wrong_parameters(text):
-    assert [hint.name for hint in parameters_in(text)] in ([], ["a"])
+    label = ToolChoice(name="t", parameters=parameter_hints({"properties": properties})).label("t")
+    assert len(label) <= 210
+    assert label.endswith(" more)") == (count >= 12)

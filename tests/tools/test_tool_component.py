@@ -2,15 +2,10 @@
 
 import pytest
 
-from knime_mcp.knwf import (
-    CONFIGURATION_FACTORIES,
-    NativeNode,
-    check_archive,
-    read_configuration,
-    read_workflow,
-)
+from knime_mcp.knwf import CONFIGURATION_FACTORIES, NativeNode, read_configuration
 from knime_mcp.tools.tool_component import file_stem, save_component, tool_component
 from knime_mcp.types.tool import MCPTool
+from tests.support.archives import check_archive, read_workflow
 from tests.support.scripted_server import ScriptedServer, modern, rpc, tool
 
 pytestmark = pytest.mark.quick
@@ -58,7 +53,7 @@ def test_a_setting_for_each_parameter_with_type_and_default():
     assert (found["limit"].value, found["limit"].minimum, found["limit"].maximum) == (5, 1, 9)
     assert (found["order"].value, found["order"].choices) == ("up", ("up", "down"))
     assert found["tags"].multi_line
-    assert found["page-2"].parameter == "page-2-x"
+    assert found["page-2"].parameter == "page_2_v"
     assert "optional" in found["since"].description
     assert "What to look for (string)" in found["query"].description
 

@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from knime_mcp.knwf import (
-    COMPONENT_INPUT_FACTORY,
-    COMPONENT_OUTPUT_FACTORY,
-    KnwfError,
-    NativeNode,
-    OtherNode,
-    read_inside,
-)
+from knime_mcp.knwf import COMPONENT_INPUT_FACTORY, COMPONENT_OUTPUT_FACTORY, KnwfError, NativeNode, OtherNode
 from knime_mcp.knwf.node_file import PYTHON_FACTORY
 from knime_mcp.knwf.settings_xml import Config
 from knime_node_knowledge.workflow_outline import Outline, OutlineConnection, OutlineNode
+from tests.support.archives import read_inside
 
 if TYPE_CHECKING:
     from collections.abc import Callable

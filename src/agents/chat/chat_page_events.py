@@ -17,8 +17,7 @@ from ...types.tool import MCPTool
 from ..agent_events import ModelAnswered, ModelRetried, TextDelta, ToolFinished, ToolStarted
 from ..message_content import calls_of, image_of, shown_text, text_of
 from ..timeline import status_of_call
-from ..toolbox.approvals import called, form_of
-from ..toolbox.question_form import form_fields
+from ..toolbox.approvals import called, form_fields, form_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -27,8 +26,8 @@ if TYPE_CHECKING:
     from ..agent_events import AgentEvent
     from ..prompter.conversation_table import ConversationRow
     from ..prompter.prompter import Prompter
+    from ..toolbox.approvals import FormField
     from ..toolbox.data_registry import DataItem
-    from ..toolbox.question_form import FormField
 
 PageEvent = dict[str, Any]
 

@@ -17,8 +17,7 @@ from ...types.errors import ArgumentsInvalid, Canceled, MCPError
 from ...types.tool import MCPTool
 from ..agent_events import Ending, ModelAnswered, RunEnded, TokenUsage
 from ..message_content import shown_text
-from ..prompter.prompt_runs import HostThread
-from ..prompter.prompter import Prompt
+from ..prompter.prompter import HostThread, Prompt
 from ..toolbox.approvals import Approvals, called, form_of
 from ..toolbox.data_registry import TABLE, DataRegistry
 from .chat_page_events import asked_event, page_event, past_events, table_event

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 _FILE: Final = "chat.json"
 _NAME: Final = re.compile("[0-9a-f]{64}")
+_MADE_WHEN: Final = re.compile(r'key="authored-when"[^>]*\bvalue="([^"]*)"')
 _JOURNAL: Final = re.compile(r"[0-9]{8}T[0-9]{6}\.[0-9]{6}Z-[0-9a-f]{6}\.jsonl")  # of `new_run_id`
 _LAYOUT: Final = ConversationLayout(form=MessageForm.PLAIN, error_column=ERRORS)
 
@@ -76,12 +77,16 @@ class ChatFolder:
 
     @classmethod
     def of_node(cls, workflow: Path, place: str) -> ChatFolder:
-        """The folder of a node, from its place in its workflow; without a name if this user can have none."""
+        """The folder of a node, from its place in its workflow; without a name if this user can have none.
+
+        A workflow that was made anew where another one has been finds no chat of that one.
+        """
         try:
             secret = _secret()
         except OSError:
             return cls("")
-        return cls(hmac.new(secret, f"{workflow.resolve()} {place}".encode(), "sha256").hexdigest())
+        text = f"{workflow.resolve()} {_made_when(workflow)} {place}"
+        return cls(hmac.new(secret, text.encode(), "sha256").hexdigest())
 
     def read(self) -> KeptChat | None:
         """What is kept; None if nothing is. `FileFailed` if it cannot be read."""
@@ -206,6 +211,16 @@ class ChatFolder:
 
 def _chats() -> Path:
     return user_folder("data") / "knime-mcp" / "chats"
+
+
+def _made_when(workflow: Path) -> str:
+    """When KNIME first saved the workflow, which each later save keeps; "" if its file does not say so."""
+    try:
+        text = (workflow / "workflow.knime").read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return ""
+    found = _MADE_WHEN.search(text)
+    return found[1] if found else ""
 
 
 def _secret() -> bytes:

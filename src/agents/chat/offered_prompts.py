@@ -14,7 +14,7 @@ from ...types.errors import ArgumentsInvalid, MCPError, ProtocolError
 from ...types.texts import canonical_json
 from ..message_content import ORIGIN
 from ..prompter.conversation_table import ConversationRow
-from ..server_model import block_for_model
+from ..questions import block_for_model
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -212,25 +212,17 @@ def create_model(
     authorization: Authorization | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> AgentModel:
-    """Makes the model. Imports what speaks its protocol, for Anthropic's LangChain's package.
+    """Makes the model. Imports what speaks its protocol; makes no connection.
 
-    Makes no connection. An `authorization` replaces the credential; further headers may hold secrets and are
-    never shown. Raises `SettingInvalid` if the credential cannot be sent, or the package is not there.
+    An `authorization` replaces the credential; further headers may hold secrets and are never shown. Raises
+    `SettingInvalid` if the credential cannot be sent.
     """
     from .endpoint import Endpoint
 
     endpoint = Endpoint(settings.route, credential, authorization=authorization, headers=headers)
     if settings.is_anthropic:
-        from .langchain_fit import VERSIONS
+        from .anthropic_model import AnthropicModel
 
-        try:
-            from .anthropic_model import AnthropicModel
-        except ModuleNotFoundError as error:
-            raise SettingInvalid(
-                f"The model '{settings.model}' needs the package {error.name}, which is not installed",
-                setting="model",
-                fix=f"Install it with: pip install 'langchain-anthropic{VERSIONS['langchain-anthropic']}'",
-            ) from None
         return AnthropicModel(settings, endpoint)
     from .openai_model import EndpointModel
 

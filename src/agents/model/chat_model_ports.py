@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import re
-from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Final, cast
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 from urllib.parse import urljoin, urlsplit
 
 import knime.extension as knext
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 PORT_TYPE_ID: Final = "org.knime_mcp.mcp.ChatModel"
-_EXTENSION: Final = "org.knime.python.llm"
+_EXTENSION: Final = "org.knime.python.llm.models"
 _OPENAI_URL: Final = "https://api.openai.com/v1"
 _OLDER_LIMIT: Final = "max_tokens"
 _GEMINI_URL: Final = "https://generativelanguage.googleapis.com/v1beta/openai"
@@ -38,22 +38,6 @@ _HUGGING_FACE_URL: Final = "https://router.huggingface.co/v1"
 _DATABRICKS_WORKSPACE: Final = "org.knime.bigdata.databricks.workspace.port.DatabricksWorkspacePortObject"
 _REASONING_MODELS: Final = re.compile(r"o\d|gpt-5")
 _OUR_NODE: Final = "OpenAI-Compatible Chat Model Connector"
-_REFUSED: Final = {
-    "models.mistral._chat.MistralChatModelPortObject": (
-        "Mistral AI",
-        "the base URL https://api.mistral.ai/v1",
-    ),
-    "models.ibm._chat.IBMwatsonxChatModelPortObject": (
-        "IBM watsonx.ai",
-        "the base URL of a gateway that speaks OpenAI's chat completions",
-    ),
-    "models.gpt4all._chat.GPT4AllChatModelPortObject": (
-        "GPT4All",
-        "the base URL http://localhost:4891/v1 of GPT4All's own server",
-    ),
-    "models.fake.TestChatModelPortObject": ("tests", "the provider's base URL"),
-    "models.base.ChatModelPortObject": ("this kind", "the provider's base URL"),
-}
 
 
 class ChatModelPortObjectSpec(knext.PortObjectSpec):
@@ -166,14 +150,17 @@ class PortAuthorization:
         return self._last_token
 
 
-class ForeignChatModelSpec(ChatModelPortObjectSpec, ABC):
-    """Settings of a model in the AI extension's form; `document` is what it saved.
+class ForeignChatModelSpec(ChatModelPortObjectSpec):
+    """Settings of a model in the AI extension's form, as it saved them.
 
     KNIME passes the settings of another extension's port to the extension that registered the same port id.
     The ids and the form of the documents are private to the AI extension
     (github.com/knime/knime-python-llm, `src/models`) and may change, so errors name the field that is
     missing or odd.
     """
+
+    read: Callable[[Any], ChatModelSettings]
+    login: Callable[[Any], Any]
 
     def __init__(self, document: dict[str, Any]) -> None:
         self._document = document
@@ -182,7 +169,7 @@ class ForeignChatModelSpec(ChatModelPortObjectSpec, ABC):
     def settings(self) -> ChatModelSettings:
         """The settings in our form; `SettingInvalid` if they have an unknown form, or cannot be used."""
         try:
-            return self._read(self._document)
+            return type(self).read(self._document)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise SettingInvalid(
                 f"The model of KNIME's AI extension has settings in an unknown form ({error!r})",
@@ -191,19 +178,12 @@ class ForeignChatModelSpec(ChatModelPortObjectSpec, ABC):
             ) from None
 
     def authorization(self) -> Authorization | None:
-        login = self._login(self._document)
+        login = type(self).login(self._document)
         return None if login is None else PortAuthorization(login)
 
     def headers(self) -> dict[str, str]:
         headers = cast("dict[str, Any]", self._document.get("custom_headers") or {})
         return {name: str(value) for name, value in headers.items()}
-
-    @abstractmethod
-    def _read(self, document: dict[str, Any]) -> ChatModelSettings: ...
-
-    def _login(self, document: dict[str, Any]) -> Any:
-        login = document.get("credential_spec")
-        return None if login is None else knext.CredentialPortObjectSpec.deserialize(login)
 
     def serialize(self) -> dict[str, Any]:
         return self._document
@@ -214,195 +194,133 @@ class ForeignChatModelSpec(ChatModelPortObjectSpec, ABC):
         return cls(data)
 
 
-class OpenAIChatModelSpec(ForeignChatModelSpec):
-    """Of the AI extension's *OpenAI LLM Selector*."""
+def _login(document: dict[str, Any], field: str = "credential_spec") -> Any:
+    """The login that came through a port in place of the name of a credential."""
+    login = document.get(field)
+    return None if login is None else knext.CredentialPortObjectSpec.deserialize(login)
 
-    def _read(self, document: dict[str, Any]) -> ChatModelSettings:
-        # One of the two: a login that came through a port, or the name of a credential of the workflow.
-        by_name = document["credentials"] if document.get("credential_spec") is None else None
-        model = str(document["model"])
-        return ChatModelSettings(
-            route=model_route(document.get("base_url") or _OPENAI_URL, credential=by_name),
-            model=model,
-            # These refuse every temperature but their own, and the AI extension leaves it out, too.
-            temperature=None if _REASONING_MODELS.match(model) else document["temperature"],
-            token_limit=document["max_tokens"] or None,
-            more={"seed": document.get("seed", 0)},
+
+def _settings(
+    document: dict[str, Any], url: str, model: str, credential: str | None = None, **fields: Any
+) -> ChatModelSettings:
+    """The settings that most documents have under the same names."""
+    limit = document["max_tokens"] or None
+    given: dict[str, Any] = {"temperature": document["temperature"], "token_limit": limit, **fields}
+    return ChatModelSettings(route=model_route(url, model=model, credential=credential), model=model, **given)
+
+
+def _openai(document: dict[str, Any]) -> ChatModelSettings:
+    # One of the two: a login that came through a port, or the name of a credential of the workflow.
+    by_name = document["credentials"] if document.get("credential_spec") is None else None
+    model, more = str(document["model"]), {"seed": document.get("seed", 0)}
+    # These refuse every temperature but their own, and the AI extension leaves it out, too.
+    own = {"temperature": None} if _REASONING_MODELS.match(model) else {}
+    return _settings(document, document.get("base_url") or _OPENAI_URL, model, by_name, more=more, **own)
+
+
+def _azure(document: dict[str, Any]) -> ChatModelSettings:
+    by_name = document["credentials"] if document.get("credential_spec") is None else None
+    base = str(document.get("base_url") or document["api_base"]).rstrip("/")
+    model, more = str(document["model"]), {"seed": document.get("seed", 0)}
+    # Azure's models that reason refuse `max_tokens`, and `top_p` and a temperature, too.
+    reasons = bool(document.get("is_reasoning_model", False))
+    own = {"temperature": None} if reasons else {"token_limit_field": "max_tokens"}
+    url = f"{base}/openai/deployments/{model}?api-version={document['api_version']}"
+    settings = _settings(
+        document, url, model, by_name, more=more if reasons else {**more, "top_p": document["top_p"]}, **own
+    )
+    # A key goes into a header of Azure's own; a login from a port is sent as Authorization.
+    headers = (("api-key", "{credential.password}"),) if by_name else ()
+    return replace(settings, route=replace(settings.route, headers=headers))
+
+
+def _hub(document: dict[str, Any]) -> ChatModelSettings:
+    hub = urlsplit(str(document["auth"].get("hub_url") or ""))
+    if not hub.netloc:
+        raise SettingInvalid(
+            "The connection to the KNIME Hub is not available",
+            setting="model",
+            fix="Execute the nodes before again, and check that you are still logged in at the Hub",
         )
+    return _settings(document, f"{hub.scheme}://{hub.netloc}/ai-gateway/v1", str(document["model_name"]))
 
 
-class AzureChatModelSpec(ForeignChatModelSpec):
-    """Of the AI extension's *Azure OpenAI LLM Selector*."""
+def _anthropic(document: dict[str, Any]) -> ChatModelSettings:
+    login = document["auth"]
+    return _settings(document, login["base_url"], f"anthropic:{document['model']}", login["credentials"])
 
-    def _read(self, document: dict[str, Any]) -> ChatModelSettings:
-        by_name = document["credentials"] if document.get("credential_spec") is None else None
-        base = str(document.get("base_url") or document["api_base"]).rstrip("/")
-        model, reasons = str(document["model"]), bool(document.get("is_reasoning_model", False))
-        url = f"{base}/openai/deployments/{model}?api-version={document['api_version']}"
-        more = {"seed": document.get("seed", 0)}
-        return ChatModelSettings(
-            route=model_route(
-                url,
-                credential=by_name,
-                # A key goes into a header of Azure's own; a login from a port is sent as Authorization.
-                headers=(("api-key", "{credential.password}"),) if by_name else (),
-            ),
-            model=model,
-            temperature=None if reasons else document["temperature"],
-            token_limit=document["max_tokens"] or None,
-            # Azure's models that reason refuse `max_tokens`, and `top_p` and a temperature, too.
-            token_limit_field="max_completion_tokens" if reasons else "max_tokens",
-            more=more if reasons else {**more, "top_p": document["top_p"]},
+
+def _databricks(document: dict[str, Any]) -> ChatModelSettings:
+    """A workspace serves its models in OpenAI's form."""
+    url = urljoin(str(_databricks_workspace(document).workspace_url), "serving-endpoints")
+    more = {"top_p": document["top_p"]}
+    return _settings(document, url, str(document["endpoint"]), token_limit_field=_OLDER_LIMIT, more=more)
+
+
+def _databricks_workspace(document: dict[str, Any]) -> Any:
+    if not has_port_type_for_id(_DATABRICKS_WORKSPACE):
+        raise SettingInvalid(
+            "A chat model at Databricks cannot be used here without KNIME's Databricks Integration",
+            setting="model",
+            fix="Install that extension",
         )
+    # The class is the Databricks extension's, which alone knows how to read its document.
+    workspace: Any = get_port_type_for_id(_DATABRICKS_WORKSPACE).spec_class
+    return workspace.deserialize(document["databricks_workspace_spec"])
 
 
-class HubChatModelSpec(ForeignChatModelSpec):
-    """Of the AI extension's *KNIME Hub LLM Selector*."""
-
-    def _read(self, document: dict[str, Any]) -> ChatModelSettings:
-        hub = urlsplit(str(document["auth"].get("hub_url") or ""))
-        if not hub.netloc:
-            raise SettingInvalid(
-                "The connection to the KNIME Hub is not available",
-                setting="model",
-                fix="Execute the nodes before again, and check that you are still logged in at the Hub",
-            )
-        return ChatModelSettings(
-            route=model_route(f"{hub.scheme}://{hub.netloc}/ai-gateway/v1"),
-            model=str(document["model_name"]),
-            temperature=document["temperature"],
-            token_limit=document["max_tokens"] or None,
-        )
-
-    def _login(self, document: dict[str, Any]) -> Any:
-        return knext.CredentialPortObjectSpec.deserialize(document["auth"])
+def _deepseek(document: dict[str, Any]) -> ChatModelSettings:
+    login, model = document["auth"], str(document["model"])
+    return _settings(document, login["base_url"], model, login["credentials"], token_limit_field=_OLDER_LIMIT)
 
 
-class AnthropicChatModelSpec(ForeignChatModelSpec):
-    """Of the AI extension's *Anthropic LLM Selector*."""
-
-    def _read(self, document: dict[str, Any]) -> ChatModelSettings:
-        model = f"anthropic:{document['model']}"
-        login = document["auth"]
-        return ChatModelSettings(
-            route=model_route(login["base_url"], model=model, credential=login["credentials"]),
-            model=model,
-            temperature=document["temperature"],
-            token_limit=document["max_tokens"] or None,
-        )
-
-
-class DatabricksChatModelSpec(ForeignChatModelSpec):
-    """Of the AI extension's *Databricks LLM Selector*: a workspace serves its models in OpenAI's form."""
-
-    def _read(self, document: dict[str, Any]) -> ChatModelSettings:
-        workspace = str(self._login(document).workspace_url)
-        return ChatModelSettings(
-            route=model_route(urljoin(workspace, "serving-endpoints")),
-            model=str(document["endpoint"]),
-            temperature=document["temperature"],
-            token_limit=document["max_tokens"] or None,
-            token_limit_field=_OLDER_LIMIT,
-            more={"top_p": document["top_p"]},
-        )
-
-    def _login(self, document: dict[str, Any]) -> Any:
-        if not has_port_type_for_id(_DATABRICKS_WORKSPACE):
-            raise SettingInvalid(
-                "A chat model at Databricks cannot be used here without KNIME's Databricks Integration",
-                setting="model",
-                fix="Install that extension",
-            )
-        # The class is the Databricks extension's, which alone knows how to read its document.
-        workspace: Any = get_port_type_for_id(_DATABRICKS_WORKSPACE).spec_class
-        return workspace.deserialize(document["databricks_workspace_spec"])
-
-
-class DeepSeekChatModelSpec(ForeignChatModelSpec):
-    """Of the AI extension's *DeepSeek LLM Selector*."""
-
-    def _read(self, document: dict[str, Any]) -> ChatModelSettings:
-        return _at_service(document, document["auth"]["base_url"])
-
-
-class GeminiChatModelSpec(ForeignChatModelSpec):
-    """Of the AI extension's *Gemini LLM Selector*, at Google AI Studio with a key, or at Vertex AI.
+def _gemini(document: dict[str, Any]) -> ChatModelSettings:
+    """At Google AI Studio with a key, or at Vertex AI.
 
     https://docs.cloud.google.com/vertex-ai/generative-ai/docs/start/openai
     """
-
-    def _read(self, document: dict[str, Any]) -> ChatModelSettings:
-        place = document["connection_spec_data"]
-        if document["connection_type"] == "google_ai_studio":
-            route = model_route(_GEMINI_URL, credential=place["credentials"])
-            model = str(document["model_name"])
-        else:
-            project, location = place["project_id"], place["location"]
-            # The global endpoint is the only one without its region in front.
-            host = "aiplatform" if location == "global" else f"{location}-aiplatform"
-            base = str(place["custom_base_api_url"] or f"https://{host}.googleapis.com").rstrip("/")
-            route = model_route(f"{base}/v1/projects/{project}/locations/{location}/endpoints/openapi")
-            model = f"google/{document['model_name']}"
-        return ChatModelSettings(
-            route=route,
-            model=model,
-            temperature=document["temperature"],
-            token_limit=document["max_output_tokens"] or None,
-            token_limit_field=_OLDER_LIMIT,
-        )
-
-    def _login(self, document: dict[str, Any]) -> Any:
-        login = document["connection_spec_data"].get("google_credentials_spec")
-        return None if login is None else knext.CredentialPortObjectSpec.deserialize(login)
+    place, model, credential = document["connection_spec_data"], str(document["model_name"]), None
+    if document["connection_type"] == "google_ai_studio":
+        url, credential = _GEMINI_URL, place["credentials"]
+    else:
+        project, location = place["project_id"], place["location"]
+        # The global endpoint is the only one without its region in front.
+        host = "aiplatform" if location == "global" else f"{location}-aiplatform"
+        base = str(place["custom_base_api_url"] or f"https://{host}.googleapis.com").rstrip("/")
+        url = f"{base}/v1/projects/{project}/locations/{location}/endpoints/openapi"
+        model = f"google/{model}"
+    common = {**document, "max_tokens": document["max_output_tokens"]}
+    return _settings(common, url, model, credential, token_limit_field=_OLDER_LIMIT)
 
 
-class TGIChatModelSpec(ForeignChatModelSpec):
-    """Of the AI extension's *HF TGI LLM Selector*, at the server's endpoint in OpenAI's form."""
-
-    def _read(self, document: dict[str, Any]) -> ChatModelSettings:
-        login = cast("dict[str, Any]", document.get("hf_hub_auth") or {})
-        # Its dialog takes the address of the server, and people paste that of the endpoint.
-        url = str(document["inference_server_url"]).rstrip("/").removesuffix("/v1")
-        return ChatModelSettings(
-            route=model_route(f"{url}/v1", credential=login.get("credentials")),
-            model="tgi",  # such a server has one model, and takes any name
-            temperature=document["temperature"],
-            token_limit=document["max_new_tokens"] or None,
-            token_limit_field=_OLDER_LIMIT,
-            more={"top_p": document["top_p"], "seed": document.get("seed", 0)},
-        )
+def _tgi(document: dict[str, Any]) -> ChatModelSettings:
+    login = cast("dict[str, Any]", document.get("hf_hub_auth") or {})
+    # Its dialog takes the address of the server, and people paste that of the endpoint.
+    url = f"{str(document['inference_server_url']).rstrip('/').removesuffix('/v1')}/v1"
+    common = {**document, "max_tokens": document["max_new_tokens"]}
+    more = {"top_p": document["top_p"], "seed": document.get("seed", 0)}
+    # Such a server has one model, and takes any name.
+    return _settings(common, url, "tgi", login.get("credentials"), token_limit_field=_OLDER_LIMIT, more=more)
 
 
-class HuggingFaceChatModelSpec(ForeignChatModelSpec):
-    """Of the AI extension's *HF Hub LLM Selector*, in its older and its newer form."""
-
-    def _read(self, document: dict[str, Any]) -> ChatModelSettings:
-        chosen = document["model_kwargs"]
-        provider = document.get("provider")
-        top_p = chosen.get("top_p")
-        return ChatModelSettings(
-            route=model_route(_HUGGING_FACE_URL, credential=document["credentials"]),
-            # The router takes the provider as an ending of the model's name.
-            model=f"{document['repo_id']}:{provider}" if provider else str(document["repo_id"]),
-            temperature=chosen.get("temperature"),
-            token_limit=chosen.get("max_tokens") or chosen.get("max_new_tokens"),
-            token_limit_field=_OLDER_LIMIT,
-            more=None if top_p is None else {"top_p": top_p},
-        )
-
-
-def _at_service(document: dict[str, Any], url: str) -> ChatModelSettings:
-    return ChatModelSettings(
-        route=model_route(url, credential=document["auth"]["credentials"]),
-        model=str(document["model"]),
-        temperature=document["temperature"],
-        token_limit=document["max_tokens"] or None,
+def _hugging_face(document: dict[str, Any]) -> ChatModelSettings:
+    """In its older and its newer form."""
+    chosen, provider, model = document["model_kwargs"], document.get("provider"), str(document["repo_id"])
+    top_p = chosen.get("top_p")
+    return _settings(
+        {"temperature": chosen.get("temperature"), "max_tokens": chosen.get("max_tokens")},
+        _HUGGING_FACE_URL,
+        # The router takes the provider as an ending of the model's name.
+        f"{model}:{provider}" if provider else model,
+        document["credentials"],
+        token_limit=chosen.get("max_tokens") or chosen.get("max_new_tokens"),
         token_limit_field=_OLDER_LIMIT,
+        more=None if top_p is None else {"top_p": top_p},
     )
 
 
-def _refusal(kind: str, instead: str) -> Callable[[Any, dict[str, Any]], ChatModelSettings]:
-    def refuse(_self: Any, _document: dict[str, Any]) -> ChatModelSettings:
+def _refused(kind: str, instead: str) -> Callable[[dict[str, Any]], ChatModelSettings]:
+    def refuse(_: dict[str, Any]) -> ChatModelSettings:
         raise SettingInvalid(
             f"A chat model of KNIME's AI extension of {kind} cannot be used here",
             setting="model",
@@ -412,41 +330,56 @@ def _refusal(kind: str, instead: str) -> Callable[[Any, dict[str, Any]], ChatMod
     return refuse
 
 
-class _Refused(ForeignChatModelSpec):
-    def check(self, ctx: Any) -> None:  # noqa: ARG002
-        # Raises the refusal in `configure`, before anything is executed.
-        _ = self.settings
+_Reading: TypeAlias = "tuple[str, Callable[[dict[str, Any]], ChatModelSettings], Callable[[Any], Any]]"
 
 
-def _register() -> dict[str, Any]:
-    """Registers one port type per id. KNIME requires a separate object and spec class for each."""
-    kinds: dict[str, tuple[str, type[ForeignChatModelSpec]]] = {
-        "models.openai.OpenAIChatModelPortObject": ("OpenAI", OpenAIChatModelSpec),
-        "models.azure.AzureOpenAIChatModelPortObject": ("Azure OpenAI", AzureChatModelSpec),
-        "models.knime._chat.KnimeHubChatModelPortObject": ("KNIME Hub", HubChatModelSpec),
-        "models.anthropic_api._chat.AnthropicChatModelPortObject": ("Anthropic", AnthropicChatModelSpec),
-        "models.databricks._chat.DatabricksChatModelPortObject": ("Databricks", DatabricksChatModelSpec),
-        "models.deepseek._chat.DeepSeekChatModelPortObject": ("DeepSeek", DeepSeekChatModelSpec),
-        "models.google._port_types.GeminiChatModelPortObject": ("Gemini", GeminiChatModelSpec),
-        "models.huggingface.HFTGIChatModelPortObject": ("Hugging Face TGI", TGIChatModelSpec),
-        "models.huggingface.HFHubChatModelPortObject": ("Hugging Face Hub", HuggingFaceChatModelSpec),
-        "models.huggingface.hf_hub.HFHubChatModel2PortObject": (
-            "Hugging Face Hub (newer)",
-            type("HuggingFaceChatModel2Spec", (HuggingFaceChatModelSpec,), {}),
-        ),
-    }
-    for place, (kind, instead) in _REFUSED.items():
-        refusing_class = type(f"_Refused{len(kinds)}", (_Refused,), {"_read": _refusal(kind, instead)})
-        kinds[place] = (kind, refusing_class)
-    types: dict[str, Any] = {}
-    for place, (kind, spec_class) in kinds.items():
-        object_class = type(f"{spec_class.__name__}Object", (ChatModelPortObject,), {})
-        type_id = f"{_EXTENSION}.{place}"
-        types[type_id] = knext.port_type(
-            f"{kind} chat model of KNIME's AI extension", object_class, spec_class, id=type_id
-        )
-    return types
+def _not_here(kind: str, instead: str) -> _Reading:
+    return kind, _refused(kind, instead), _login
 
 
-PORT_TYPES: Final = _register()
+#: Where the AI extension has a kind of model, what it is called, how its document and its login are read.
+_FOREIGN: Final[dict[str, _Reading]] = {
+    "openai.OpenAIChatModelPortObject": ("OpenAI", _openai, _login),
+    "azure.AzureOpenAIChatModelPortObject": ("Azure OpenAI", _azure, _login),
+    "knime._chat.KnimeHubChatModelPortObject": (
+        "KNIME Hub",
+        _hub,
+        lambda document: _login(document, "auth"),
+    ),
+    "anthropic_api._chat.AnthropicChatModelPortObject": ("Anthropic", _anthropic, _login),
+    "databricks._chat.DatabricksChatModelPortObject": ("Databricks", _databricks, _databricks_workspace),
+    "deepseek._chat.DeepSeekChatModelPortObject": ("DeepSeek", _deepseek, _login),
+    "google._port_types.GeminiChatModelPortObject": (
+        "Gemini",
+        _gemini,
+        lambda document: _login(document["connection_spec_data"], "google_credentials_spec"),
+    ),
+    "huggingface.HFTGIChatModelPortObject": ("Hugging Face TGI", _tgi, _login),
+    "huggingface.HFHubChatModelPortObject": ("Hugging Face Hub", _hugging_face, _login),
+    "huggingface.hf_hub.HFHubChatModel2PortObject": ("Hugging Face Hub (newer)", _hugging_face, _login),
+    "mistral._chat.MistralChatModelPortObject": _not_here(
+        "Mistral AI", "the base URL https://api.mistral.ai/v1"
+    ),
+    "ibm._chat.IBMwatsonxChatModelPortObject": _not_here(
+        "IBM watsonx.ai", "the base URL of a gateway that speaks OpenAI's chat completions"
+    ),
+    "gpt4all._chat.GPT4AllChatModelPortObject": _not_here(
+        "GPT4All", "the base URL http://localhost:4891/v1 of GPT4All's own server"
+    ),
+    "fake.TestChatModelPortObject": _not_here("tests", "the provider's base URL"),
+    "base.ChatModelPortObject": _not_here("this kind", "the provider's base URL"),
+}
+
+
+def _port_type(id: str, kind: str, read: Any, login: Any) -> Any:  # noqa: A002
+    # KNIME requires a separate object and spec class for each.
+    fields = {"read": staticmethod(read), "login": staticmethod(login)}
+    spec_class = type("ForeignSpec", (ForeignChatModelSpec,), fields)
+    object_class = type("ForeignObject", (ChatModelPortObject,), {})
+    return knext.port_type(f"{kind} chat model of KNIME's AI extension", object_class, spec_class, id=id)
+
+
+PORT_TYPES: Final = {
+    (id_ := f"{_EXTENSION}.{place}"): _port_type(id_, *reading) for place, reading in _FOREIGN.items()
+}
 """The port types by id."""

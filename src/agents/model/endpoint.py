@@ -39,7 +39,7 @@ CONNECT_SECONDS: Final = 10.0
 _KEPT_HEADERS: Final = frozenset(
     {
         *("accept", "accept-encoding", "connection", "content-encoding", "content-length", "content-type"),
-        *("host", "transfer-encoding", "user-agent", "anthropic-beta"),
+        *("host", "transfer-encoding", "user-agent"),
     }
 )
 
@@ -128,29 +128,6 @@ class Endpoint:
             options["proxy"] = httpx.Proxy(proxy.url, ssl_context=trusted)
         return options
 
-    def client(self, timeout: httpx.Timeout) -> httpx.Client:
-        """A client for blocking requests. It follows no redirects."""
-        return httpx.Client(transport=_Transport(self), timeout=timeout, trust_env=False)
-
-
-class _Transport(httpx.BaseTransport):
-    def __init__(self, endpoint: Endpoint) -> None:
-        self._endpoint = endpoint
-        self._inner: httpx.HTTPTransport | None = None
-        self._lock = threading.Lock()
-
-    def handle_request(self, request: httpx.Request) -> httpx.Response:
-        with self._lock:
-            if self._inner is None:
-                # Connections are not kept open, as the last request is not known to be the last.
-                limits = httpx.Limits(max_keepalive_connections=0)
-                self._inner = httpx.HTTPTransport(limits=limits, **self._endpoint.connection_options())
-        return self._inner.handle_request(self._endpoint.prepared(request))
-
-    def close(self) -> None:
-        if self._inner is not None:
-            self._inner.close()
-
 
 class AsyncTransport(httpx.AsyncBaseTransport):
     """Keeps connections per event loop: each run has its own loop, and a connection works only there."""
@@ -195,7 +172,7 @@ def list_models(
 
     def ask() -> None:
         try:
-            future.set_result(_request_names(endpoint, seconds))
+            future.set_result(asyncio.run(_request_names(endpoint, seconds)))
         except Exception as error:
             future.set_exception(error)
 
@@ -210,11 +187,11 @@ def list_models(
     raise _timed_out(seconds, endpoint.base_url)
 
 
-def _request_names(endpoint: Endpoint, seconds: float) -> tuple[str, ...] | None:
+async def _request_names(endpoint: Endpoint, seconds: float) -> tuple[str, ...] | None:
     server = endpoint.base_url
     try:
-        with (
-            endpoint.client(httpx.Timeout(seconds)) as client,
+        async with (
+            httpx.AsyncClient(transport=AsyncTransport(endpoint), timeout=seconds, trust_env=False) as client,
             client.stream("GET", f"{server}/models") as reply,
         ):
             if reply.status_code in {401, 403} or reply.is_redirect:
@@ -222,7 +199,7 @@ def _request_names(endpoint: Endpoint, seconds: float) -> tuple[str, ...] | None
             if not reply.is_success:
                 return None
             body = bytearray()
-            for piece in reply.iter_bytes():
+            async for piece in reply.aiter_bytes():
                 body += piece
                 if len(body) > _LONGEST:
                     return None

@@ -58,6 +58,7 @@ class Construct(Enum):
     CALL_IDS = "sent again with other ids of the tool calls"
     ONE_IMAGE = "sent again without an image that was refused"
     IMAGES = "sent again without images"
+    ADAPTIVE = "sent again without asking for thoughts"
     THOUGHTS = "sent again without the model's thoughts"
     SYSTEM = "sent again with the system message as the user's"
     ROLES = "sent again with the roles in turn"
@@ -103,6 +104,7 @@ REFUSALS: Final[tuple[tuple[re.Pattern[str], Construct], ...]] = (
         Construct.IMAGES,
     ),
     (_words(r"image|picture"), Construct.ONE_IMAGE),
+    (_words(r"adaptive thinking"), Construct.ADAPTIVE),
     (
         _words(r"reasoning_content|reasoning_details|thinking_blocks|['\"`.](?:reasoning|thinking)['\"`]"),
         Construct.THOUGHTS,
@@ -300,7 +302,7 @@ def all_said(error: Exception) -> str:
 _CONTEXT: Final = tuple(
     _words(pattern.replace("N", r"(\d[\d,]{2,9})\b"))
     for pattern in (
-        r"> ?N|\[1, ?N|less than N|n_ctx\D{0,20}N|N max(?:imum)? context",
+        r"> ?N|<= ?N|\[1, ?N|less than N|n_ctx\D{0,20}N|N max(?:imum)? context",
         r"(?:context|model|token|max(?:imum)?(?: \w+)?)[ _](?:length|size|window|limit)(?! by)\D{0,20}N"
         r"|limit (?:of|is|for this model is)\D{0,20}N|maximum (?:of|is)\D{0,20}N|allowed\D{0,20}N",
     )

@@ -32,6 +32,10 @@ _SIMPLE: Final[tuple[_Kind, ...]] = ("string", "number", "integer", "boolean")
 _NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]*")
 _UNFIT: Final = re.compile(r"[^a-zA-Z0-9_-]+")
 _LONGEST_NAME: Final = 64
+DATA_WORDS: Final = frozenset({"enum", "const", "default", "examples"})  # their values are no schemas
+SCHEMAS_BY_NAME: Final = frozenset(
+    {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"}
+)
 _MOST_PARTS: Final = 500  # references may make a few kilobytes gigabytes
 _DEEPEST: Final = 8
 _LONGEST_TOLD: Final = 300

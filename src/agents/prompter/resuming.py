@@ -186,7 +186,7 @@ def _marked(message: AIMessage, toolset: Toolset, run: Run) -> tuple[AIMessage, 
     """
     from langchain_core.messages import AIMessage
 
-    from ..model.written_calls import UNREADABLE_AT
+    from ..message_content import UNREADABLE_AT
 
     calls = [
         {**call, "args": toolset.marked(call["name"], call["args"], run.secrets)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import difflib
 import json
+import re
 import threading
 from collections import OrderedDict
 from contextlib import suppress
@@ -35,7 +36,7 @@ from ...types.errors import (
 )
 from ...types.texts import compact_json, only_visible, parse_object
 from ...types.tool import MCPTool, WorkflowTool
-from .csv_text import csv_text
+from ..message_content import mappings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -60,6 +61,8 @@ WORKFLOW_ORIGIN: Final = "KNIME workflow"
 """Origin of a workflow's result. No server is called so: theirs are URLs, or begin with ``stdio:``."""
 AGENT_ORIGIN: Final = "agent"
 """Origin of a text of ours, such as the reason why a call was not made."""
+# What would be read as something else than this text.
+_QUOTED: Final = re.compile(r"""["',\n\r]|\A\s|\s\Z|\A\Z|\A[-+.\d]|\A(?:true|false|null)\Z""")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -501,3 +504,29 @@ class LargeResults:
             while self._size > _MOST_KEPT and len(self._kept) > 1:
                 self._size -= len(self._kept.popitem(last=False)[1][1])
             return name
+
+
+def csv_text(value: object) -> str | None:
+    """The lines of at least two records that have the same plain members; None for anything else.
+
+    Texts that could be taken for a number, and those with commas, stand in quotes; no value is empty.
+    """
+    records = mappings(value)
+    if len(records) < 2 or not all(records) or len(records) < len(cast("list[Any]", value)):
+        return None
+    names = list(records[0])
+    if any(
+        record.keys() != records[0].keys() or any(isinstance(part, dict | list) for part in record.values())
+        for record in records
+    ):
+        return None
+    rows = [names, *([record[name] for name in names] for record in records)]
+    return "\n".join(",".join(map(_cell, row)) for row in rows)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        return compact_json(value)
+    return '"' + value.replace('"', '""') + '"' if _QUOTED.search(value) else value

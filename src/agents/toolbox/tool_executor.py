@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from ...runs.checked_calls import ArgumentValidator
     from ...runs.engine import Run
     from ...types.tool import Tool
-    from .linked_resources import Links
+    from .built_ins import Links
     from .toolset import BoundTool, Toolset
 
 
@@ -127,7 +127,7 @@ class ToolExecutor:
     def definitions(self) -> Sequence[Mapping[str, Any]]:
         if not self._links:
             return self._built_ins.definitions()
-        from .linked_resources import reader_definition
+        from .built_ins import reader_definition
 
         return [*self._built_ins.definitions(), reader_definition(self._reader)]
 
@@ -160,7 +160,7 @@ class ToolExecutor:
         return self._execute(bound, request, is_canceled)
 
     def _read_resource(self, request: ToolRequest, is_canceled: Callable[[], bool]) -> ToolReply:
-        from .linked_resources import planned_reading, reads_resources
+        from .built_ins import planned_reading, reads_resources
 
         try:
             if request.arguments is None or request.error is not None:
@@ -306,7 +306,7 @@ class ToolExecutor:
 
     def _take_links(self, tool: MCPTool, answer: ToolAnswer) -> None:
         if any(isinstance(block, ResourceLink) for block in answer.blocks):
-            from .linked_resources import remember
+            from .built_ins import remember
 
             remember(self._links, tool, answer.blocks)
 

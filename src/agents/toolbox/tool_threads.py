@@ -5,14 +5,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar, copy_context
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
+
+    from ...client.clock import StoppableClock
+    from ...runs.call_values import Allow, Approver, Ask, Deny, Edit, PlannedCall
 
 T = TypeVar("T")
 _waited_for: ContextVar[asyncio.Future[Any] | None] = ContextVar("waited_for", default=None)
+_of_calls: Final[ContextVar[tuple[StoppableClock, ...]]] = ContextVar("clocks_of_calls", default=())
 
 
 async def in_thread(work: Callable[..., T], *args: Any, **options: Any) -> T:
@@ -59,3 +64,28 @@ def nobody_waits() -> Callable[[], bool]:
     """Returns a function that says whether the caller of `in_thread` was canceled, in any thread."""
     waited_for = _waited_for.get()
     return lambda: waited_for is not None and waited_for.cancelled()
+
+
+@contextmanager
+def of_call(clock: StoppableClock) -> Generator[None]:
+    """Makes a clock that of the call which begins here, for all threads that take over the context.
+
+    Within a call its server may ask, which is a call in the other direction: both clocks stand still.
+    """
+    token = _of_calls.set((*_of_calls.get(), clock))
+    try:
+        yield
+    finally:
+        _of_calls.reset(token)
+
+
+def without_clocks(ask: Approver, of_run: StoppableClock) -> Approver:
+    """Asks while the clocks of the run and of the call stand still, also if others are asked about before."""
+
+    def asked(plan: PlannedCall, question: Ask) -> Allow | Deny | Edit:
+        with ExitStack() as stack:
+            for clock in (of_run, *_of_calls.get()):
+                stack.enter_context(clock.stopped())
+            return ask(plan, question)
+
+    return asked

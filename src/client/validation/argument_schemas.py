@@ -52,6 +52,7 @@ def parts_of(schema: Any, root: Mapping[str, Any]) -> list[dict[str, Any]]:
                 waiting.extend(as_list(part[key]))
         # Not `if`, which says when these apply, and nothing about the value.
         waiting.extend(part[key] for key in ("then", "else") if key in part)
+        waiting.extend(as_object(part.get("dependentSchemas")).values())
     return list(parts.values())
 
 

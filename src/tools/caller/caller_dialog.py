@@ -10,7 +10,7 @@ import knime.extension as knext
 
 from ...types.columns import may_hold_tools
 from ...types.texts import shortened, visible
-from ..calling_hints import decode_choices, offered, parameters_in
+from ..calling_hints import decode_choices, offered
 from ..node_settings import shared_parameters
 from ..node_settings.connection import NO_COLUMN, chosen
 from ..node_settings.shared_parameters import column_choices, labelled
@@ -26,18 +26,6 @@ TOOLS, PARAMETERS = 0, 1  # ports
 _LONGEST_DESCRIPTION: Final = 300
 _SHORTEST_DESCRIPTION: Final = 60
 _LONGEST_HELP: Final = 6000
-
-
-class OnError(knext.EnumParameterOptions):
-    row = (
-        "Make an error row",
-        "The other calls go on. The row says in *Status* and *Error* what went wrong and what to do.",
-    )
-    fail = (
-        "Fail",
-        "The node fails at the first failed call. The calls that finished are kept, see *Resume an"
-        " interrupted run*.",
-    )
 
 
 # KNIME tells the functions that make the choices nothing of the settings, but loads them just before, in the
@@ -56,10 +44,10 @@ def _parameter_choices(context: Any) -> list[Any]:
     """The parameters of the chosen tool, and what the settings name. Never raises, see `_tool_choices`."""
     try:
         known = offered(decode_choices(context.flow_variables)).get(getattr(loaded, "called", "").strip())
-        hints = [] if known is None else parameters_in(known.signature)
+        hints = () if known is None else known.parameters or ()
     except Exception as error:
         _log.debug("No parameters in the dialog: %s", type(error).__name__)
-        hints = []
+        hints = ()
     if not hints:
         return []
     labels = {hint.name: visible(hint.label) for hint in hints}
@@ -97,7 +85,7 @@ def _tool_choices(context: Any) -> list[Any]:
     room = _LONGEST_HELP // max(1, len(tools))  # KNIME writes all of them into the help of the setting
     first = (BY_NAME, "The tool named below", "Enter the name under *Tool name*.")
     choices = [
-        (name, visible(_label(name, entry)), visible(_about(entry, room))) for name, entry in tools.items()
+        (name, visible(entry.label(name)), visible(_about(entry, room))) for name, entry in tools.items()
     ]
     saved = getattr(loaded, "tool", BY_NAME)
     if context is not None and saved not in tools and saved not in ("", BY_NAME):
@@ -112,17 +100,12 @@ def _has_credentials(context: Any) -> bool:
     return is_chosen or len(shared_parameters.credential_choices(context)) > 1
 
 
-def _label(name: str, entry: ToolChoice) -> str:
-    return entry.label if name == entry.name else f"{name}({entry.signature})"
-
-
 def _about(entry: ToolChoice, room: int) -> str:
     if room < _SHORTEST_DESCRIPTION:
         return ""
     length = min(room, _LONGEST_DESCRIPTION)
     short = shortened(" ".join(entry.description.split()), length)
-    kind = "Workflow" if entry.type == "workflow" else f"MCP tool at {entry.server}"
-    return f"{kind}. {short}" if short else kind
+    return f"MCP tool at {entry.server}. {short}".removesuffix(". ")
 
 
 def _json_columns(specs: list[Any]) -> list[str]:
@@ -191,13 +174,10 @@ class CallerDialog:
         is_advanced=True,
     )
     # Errors
-    on_error = knext.EnumParameter(
+    on_error = shared_parameters.on_error(
         "If a call fails",
-        "What to do when a tool fails, cannot be reached, or does not take the arguments.",
-        default_value=OnError.row.name,
-        enum=OnError,
-        style=knext.EnumParameter.Style.VALUE_SWITCH,
-        is_advanced=True,
+        "What to do when a tool fails, cannot be reached, or does not take the arguments. See also *Resume an"
+        " interrupted run*.",
     )
     resume = knext.BoolParameter(
         "Resume an interrupted run",
@@ -205,6 +185,14 @@ class CallerDialog:
         " from that run and not called again. Row, tool and arguments must be the same. The same after a"
         " run that came to its end, if its calls may have changed something and the workflow was opened anew"
         " since, as its tables may have been lost; a warning says so. Switch it off to make all calls again.",
+        default_value=False,
+        is_advanced=True,
+    )
+    # Output
+    all_columns = knext.BoolParameter(
+        "All columns",
+        "In *Results* also the result as JSON, the first image, paths of files, the tool and its server,"
+        " protocol and digest, the arguments as sent, times and attempts.",
         default_value=False,
         is_advanced=True,
     )
@@ -240,6 +228,7 @@ class CallerDialog:
         Tool=[tool],
         Rows=[tool_per_row_column],
         Errors=[on_error],
+        Output=[all_columns],
         Audit=[secret_arguments],
         Advanced=[connection_options],
     )

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from ...client.protocol.media_types import media_type
 from ...runs.parameter_rows import LARGE, cells_are_shared, rows_per_piece
 from ...types.columns import (
     ROW_ID,
@@ -23,11 +22,9 @@ from ...types.columns import (
     write_tools,
 )
 from ...types.errors import ResultTooLarge
-from ...types.texts import (
-    visible,
-)
-from ..views.html import data_url, meaning_of, note, paragraph
-from ..views.run_page import RunStep, Steps, call_step, picture_of, run_page, status_counts
+from ...types.texts import numbered, visible
+from ..views.html import meaning_of, note, paragraph
+from ..views.run_page import Steps, run_page, status_counts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
@@ -39,53 +36,41 @@ if TYPE_CHECKING:
     from ...runs.table_run import RunSummary
 
 
-ResultKind = ColumnKind | Literal["image"]
+ResultKind = ColumnKind | Literal["image"] | ColumnForm
+ResultColumn = tuple[str, str, ResultKind]
+"""Name, attribute of the record, and kind of a column; a form is that of the tool's cells."""
 
-RESULT_COLUMNS: Final[tuple[tuple[str, str, ResultKind], ...]] = (
+_OUTCOME: Final[tuple[ResultColumn, ...]] = (
+    ("Result", "result", "string"),
+    ("Status", "status", "string"),
+    ("Error", "error", "string"),
+)
+RESULT_COLUMNS: Final[tuple[ResultColumn, ...]] = (
+    *_OUTCOME,
+    ("Structured result", "structured_result", "string"),
+    ("Image", "image", "image"),
+    ("Files", "files", "string"),
     ("Tool name", "tool_name", "string"),
     ("Tool type", "tool_type", "string"),
     ("Server", "server", "string"),
+    ("Protocol", "protocol", "string"),
     ("Digest", "digest", "string"),
     ("Input row", "input_row", "string"),
     ("Arguments", "arguments", "string"),
-    ("Status", "status", "string"),
-    ("Result", "result", "string"),
-    ("Structured result", "structured_result", "string"),
-    ("Error", "error", "string"),
-    ("Image", "image", "image"),
-    ("Files", "files", "string"),
     ("Started at", "moment", "moment"),
     ("Duration (s)", "duration", "double"),
     ("Attempts", "attempts", "int32"),
 )
-"""Name, attribute of the record, and kind of each column of *Results* about a call, except the tool's."""
+"""All columns of *Results* about a call, but for the tool, which is the last one."""
 _SIGNS_OF_RESULTS: Final = frozenset({"Input row", "Structured result", "Duration (s)"})
-_OUTCOME: Final = frozenset({"Result", "Status", "Error"})
 _KEYS_OF_RECORDS: Final = ("List", "Position")  # beside *Input row* and *Tool name*, in *Records*
 _RENAMED: Final = re.compile(r" \(input\)(?: #\d+)?$")
-_COMPACT: Final = ("result", "status", "error")
 
 
 @dataclass(frozen=True, slots=True)
 class ResultsLayout:
     inputs: tuple[tuple[str, str], ...]  # of the parameter table: the name there and the name in *Results*
-    form: ColumnForm  # in which tools are written
-    images: bool  # whether there is an *Image* column
-    compact: bool = False  # whether there are only the columns that say what came of the call, as in `batch`
-
-    @property
-    def own(self) -> tuple[tuple[str, str, ResultKind], ...]:
-        """Name, record attribute and kind of each column about the outcome of a call."""
-        if self.compact:
-            by_attribute = {column[1]: column for column in RESULT_COLUMNS}
-            return tuple(by_attribute[attribute] for attribute in _COMPACT)
-        return tuple(column for column in RESULT_COLUMNS if self.images or column[2] != "image")
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of all columns about the call."""
-        own = tuple(name for name, *_ in self.own)
-        return own if self.compact else (column_name(self.form), *own)
+    columns: tuple[ResultColumn, ...]  # about the calls
 
     def schema(self, parameters: Any | None) -> Any:
         """The `knext.Schema` that ``configure`` returns, given the parameter table's schema or None."""
@@ -96,53 +81,51 @@ class ResultsLayout:
             knext.Column(column.ktype, renamed[column.name])
             for column in (() if parameters is None else parameters)
         ]
-        columns.append(knext.Column(knime_type(self.form), column_name(self.form)))
-        for name, _, kind in self.own:
-            if kind == "image":
-                columns.append(knext.Column(image_type(), name))
-            else:
-                columns += knime_columns([(name, kind)])
+        for name, _, kind in self.columns:
+            match kind:
+                case ColumnForm():
+                    columns.append(knext.Column(knime_type(kind), name))
+                case "image":
+                    columns.append(knext.Column(image_type(), name))
+                case _:
+                    columns += knime_columns([(name, kind)])
         return knext.Schema.from_columns(columns)
 
 
 def outcome_columns(columns: Collection[str]) -> frozenset[str]:
     """Finds the columns that an earlier *Results* or *Records* has about its calls; none in other tables."""
-    if _SIGNS_OF_RESULTS.isdisjoint(columns) and not set(columns) >= _OUTCOME:
+    own = {name for name, *_ in _OUTCOME}
+    if not _SIGNS_OF_RESULTS.isdisjoint(columns):
+        own = {*(name for name, *_ in RESULT_COLUMNS), *map(column_name, ColumnForm), *_KEYS_OF_RECORDS}
+    elif not own <= {*columns}:
         return frozenset()
-    own = {*(name for name, *_ in RESULT_COLUMNS), *map(column_name, ColumnForm), *_KEYS_OF_RECORDS}
     return frozenset(name for name in columns if _RENAMED.sub("", name) in own)
 
 
 def plan_results(
-    input_columns: Iterable[str],
-    *,
-    form: ColumnForm,
-    images: bool,
-    compact: bool = False,
+    input_columns: Iterable[str], *, all_columns: ColumnForm | None = None, images: bool = False
 ) -> ResultsLayout:
     """Decides on the columns, whose names are all different.
 
-    A column ``X`` of the parameter table whose name another column of *Results* has becomes ``X (input)``.
+    What came of the calls always has columns; the rest of the record has some, and the tool in a form, with
+    `all_columns`, which can have `images`. A column ``X`` of the parameter table whose name another column of
+    *Results* has becomes ``X (input)``.
     """
-    bare = ResultsLayout((), form, images, compact)
+    columns = _OUTCOME
+    if all_columns is not None:
+        columns = tuple(column for column in RESULT_COLUMNS if images or column[2] != "image")
+        columns = (*columns, (column_name(all_columns), "tool", all_columns))
     # KNIME's Python side takes two columns of one name in silence, and its Java side fails.
-    taken = {ROW_ID, *bare.names}
+    taken = {ROW_ID, *(name for name, *_ in columns)}
     names = list(input_columns)
     inputs: list[tuple[str, str]] = []
     for name in names:
         # Nor one that a later column of the table has.
-        shown = name if name not in taken else _free_name(f"{name} (input)", taken | set(names))
+        others = sorted(taken | set(names))
+        shown = name if name not in taken else numbered([*others, f"{name} (input)"], " #{}")[-1]
         taken.add(shown)
         inputs.append((name, shown))
-    return ResultsLayout(tuple(inputs), form, images, compact)
-
-
-def _free_name(name: str, taken: set[str]) -> str:
-    number, candidate = 1, name
-    while candidate in taken:
-        number += 1
-        candidate = f"{name} #{number}"
-    return candidate
+    return ResultsLayout(tuple(inputs), columns)
 
 
 def image_type() -> Any:
@@ -257,14 +240,9 @@ class ResultsWriter:
         size, self._size = self._size, 0
         if size >= _LARGEST:
             raise _too_large(outcomes, size)
-        form, records = self.layout.form, [outcome.record for outcome in outcomes]
         columns = self._inputs(len(outcomes))
-        if not self.layout.compact:
-            columns[column_name(form)] = write_tools(
-                cells_without_gaps((outcome.tool for outcome in outcomes), form), form
-            )
-        for name, attribute, kind in self.layout.own:
-            columns[name] = _array([_value(record, attribute) for record in records], kind)
+        for name, attribute, kind in self.layout.columns:
+            columns[name] = _column(outcomes, attribute, kind)
         self.sink(pa.table({name: _whole(column) for name, column in columns.items()}))
         self._written += len(outcomes)
         if self.equal and not self._is_fixed:
@@ -301,13 +279,14 @@ def _too_large(outcomes: Sequence[CallOutcome], size: int) -> ResultTooLarge:
     )
 
 
-def _value(record: CallRecord, attribute: str) -> Any:
-    return "\n".join(record.files) or None if attribute == "files" else getattr(record, attribute)
-
-
-def _array(values: list[Any], kind: ResultKind) -> Any:
+def _column(outcomes: Sequence[CallOutcome], attribute: str, kind: ResultKind) -> Any:
     import pyarrow as pa
 
+    if isinstance(kind, ColumnForm):
+        return write_tools(cells_without_gaps((outcome.tool for outcome in outcomes), kind), kind)
+    values: list[Any] = [getattr(outcome.record, attribute) for outcome in outcomes]
+    if attribute == "files":
+        values = ["\n".join(files) or None for files in values]
     return image_cells(values) if kind == "image" else pa.array(values, arrow_type(kind))
 
 
@@ -334,21 +313,3 @@ def calls_page(summary: RunSummary, steps: Steps) -> str:
         note(warning, kind="warning") if warning else None,
         more="in the table",
     )
-
-
-def outcome_step(outcome: CallOutcome) -> RunStep:
-    """The step of a call for the view, with the picture that it gave."""
-    record = outcome.record
-    pictures = picture_of(_source(record.image), "Image that the tool gave") if record.image else []
-    return call_step(record) | RunStep(pictures=pictures)
-
-
-def _source(file: str) -> str | None:
-    try:
-        data = Path(file).read_bytes() if Path(file).stat().st_size <= _LARGEST_PICTURE else None
-    except OSError:  # an earlier run's file may be gone
-        data = None
-    return data_url(data, media_type(None, data)) if data else None
-
-
-_LARGEST_PICTURE: Final = 500_000  # bytes, so that the page stays below some megabytes

@@ -218,6 +218,25 @@ def _seconds(label: str, description: str, default: float) -> Any:
     )
 
 
+class OnError(knext.EnumParameterOptions):
+    row = (
+        "Make an error row",
+        "The others go on. The row says what went wrong and what to do.",
+    )
+    fail = ("Fail", "The node fails at the first error. What has finished is kept in its journal.")
+
+
+def on_error(label: str, description: str) -> Any:
+    return knext.EnumParameter(
+        label,
+        description,
+        default_value=OnError.row.name,
+        enum=OnError,
+        style=knext.EnumParameter.Style.VALUE_SWITCH,
+        is_advanced=True,
+    )
+
+
 class _PinningChoice(knext.EnumParameterOptions):
     warn = ("Warn", "Call the tool as it is now, and say on the node what changed.")
     fail = ("Do not call", "Calls of a changed tool become errors; nothing is sent.")

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import count
+from itertools import islice
 from threading import Event
 from time import monotonic
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
-from ...client.clock import POLL_SECONDS
+from ...runs.table_run import run_batch
 from ...types.errors import (
     AuthError,
     Canceled,
@@ -29,12 +28,11 @@ from ...types.errors import (
     VersionError,
 )
 from ...types.routing import server_labels
-from ...types.texts import counted, without_surrogates
+from ...types.texts import counted, numbered, without_surrogates
 from .findings import SecurityFinding, foreign_identifiers, scan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from concurrent.futures import Future
+    from collections.abc import Callable, Iterable, Sequence
 
     from ...client.mcp_client import MCPClient, ServerInfo, Step
     from ...client.protocol.tools import ToolDefinition
@@ -134,31 +132,29 @@ def _list_all(
     concurrency: int,
 ) -> list[_Listing]:
     stop = Event()
-    with ThreadPoolExecutor(
-        max(1, min(concurrency, len(requests))), thread_name_prefix="mcp-list"
-    ) as workers:
-        futures = [workers.submit(_list_one, request, open_client, stop) for request in requests]
-        pending: set[Future[_Listing]] = set(futures)
-        try:
-            while pending:
-                if is_canceled is not None and is_canceled():
-                    raise Canceled("Canceled while listing tools")
-                answered = len(requests) - len(pending)
-                done, pending = wait(pending, timeout=POLL_SECONDS, return_when=FIRST_COMPLETED)
-                for number, future in enumerate(done, start=answered + 1):
-                    if on_progress is not None:
-                        outcome, found = future.result()
-                        server = outcome.request.server or outcome.request.row
-                        what = "failed" if outcome.error else f"lists {counted(len(found), 'tool')}"
-                        message = f"Server {number} of {len(requests)}: {server} {what}"
-                        on_progress(number / len(requests), message)
-        finally:
-            # Those that are being asked look at it: the pool waits for them when it is left.
-            stop.set()
-            for future in pending:
-                future.cancel()
-    # In the order of the rows, whoever answered first.
-    return [future.result() for future in futures]
+
+    def tell(answered: int) -> None:
+        if on_progress is not None:
+            words = f"{answered} of {counted(len(requests), 'server')} answered"
+            on_progress(answered / len(requests), words)
+
+    listings = run_batch(
+        requests,
+        lambda request: _list_one(request, open_client, stop),
+        failed=_raise,
+        concurrency=max(1, min(concurrency, len(requests))),
+        is_canceled=is_canceled,
+        on_cancel=stop.set,
+        on_finished=tell,
+    )
+    listed = list(listings)
+    if len(listed) < len(requests):
+        raise Canceled("Canceled while listing tools")
+    return listed
+
+
+def _raise(_: ServerRequest, error: Exception) -> NoReturn:
+    raise error
 
 
 def _list_one(request: ServerRequest, open_client: OpenClient, stop: Event) -> _Listing:
@@ -190,15 +186,13 @@ def _list_one(request: ServerRequest, open_client: OpenClient, stop: Event) -> _
 
 def _combined(listings: Sequence[_Listing], name_filter: NameFilter) -> Provision:
     kept = [[each for each in definitions if name_filter.keeps(each.name)] for _, definitions in listings]
+    asked = [outcome.request for outcome, _ in listings]
     names = shown_names(
+        [request.server or request.row for request in asked],
         [
-            NamedServer(
-                server=outcome.request.server or outcome.request.row,
-                prefix=outcome.request.prefix,
-                names=[definition.name for definition in definitions],
-            )
-            for (outcome, _), definitions in zip(listings, kept, strict=True)
-        ]
+            [request.prefix + each.name for each in definitions]
+            for request, definitions in zip(asked, kept, strict=True)
+        ],
     )
     offered: dict[str, set[str]] = {}
     for outcome, definitions in listings:
@@ -264,13 +258,6 @@ def _phase(error: MCPError, steps: Sequence[Step]) -> str:
 # influence on how names are made unique: otherwise one could take the name of another server's tool.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NamedServer:
-    server: str  # URL without secrets, or stdio:<name>
-    prefix: str = ""  # in front of each name
-    names: Sequence[str]  # as the server has them, in its order
-
-
 @dataclass(frozen=True, slots=True)
 class ShownNames:
     """The shown names of all tools, with what had to be done to make them unique."""
@@ -280,32 +267,34 @@ class ShownNames:
     repeated: tuple[tuple[str, str], ...]  # server and name that it lists more than once
 
 
-def shown_names(servers: Sequence[NamedServer]) -> ShownNames:
-    """Makes the shown names of all tools of a table.
+def shown_names(servers: Sequence[str], names: Sequence[Sequence[str]]) -> ShownNames:
+    """Makes the shown names of all tools of a table, from the names of each server's.
 
-    The shown name is the prefix and the server's name. If several servers then have the same name, each tool
-    is shown as ``name @ host``, whatever the order of the servers. Names that are still equal (one server
-    lists a name twice) are numbered in the server's order: ``name``, ``name (2)``.
+    If several servers have the same name, each tool is shown as ``name @ host``, whatever the order of the
+    servers. Names that are still equal (one server lists a name twice) are numbered in the server's order:
+    ``name``, ``name (2)``.
     """
-    wanted = [
-        [without_surrogates(server.prefix + name) or "unnamed" for name in server.names] for server in servers
-    ]
-    owners = Counter(name for names in wanted for name in set(names))
-    labels = server_labels([server.server for server in servers])
-    qualified = [
-        [f"{name} @ {label}" if owners[name] > 1 else name for name in names]
-        for names, label in zip(wanted, labels, strict=True)
-    ]
-    repeated = [
-        (server.server, name)
-        for server, names in zip(servers, wanted, strict=True)
-        for name, times in Counter(names).items()
-        if times > 1
-    ]
+    wanted = [[without_surrogates(name) or "unnamed" for name in of_server] for of_server in names]
+    counts = [Counter(of_server) for of_server in wanted]
+    owners = Counter(name for count in counts for name in count)
+    unique = iter(
+        numbered(
+            [
+                f"{name} @ {label}" if owners[name] > 1 else name
+                for label, of_server in zip(server_labels(servers), wanted, strict=True)
+                for name in of_server
+            ]
+        )
+    )
     return ShownNames(
-        per_server=_numbered(qualified),
-        ambiguous=tuple(sorted(name for name, servers_with_it in owners.items() if servers_with_it > 1)),
-        repeated=tuple(repeated),
+        per_server=tuple(tuple(islice(unique, len(of_server))) for of_server in wanted),
+        ambiguous=tuple(sorted(name for name, times in owners.items() if times > 1)),
+        repeated=tuple(
+            (server, name)
+            for server, count in zip(servers, counts, strict=True)
+            for name, times in count.items()
+            if times > 1
+        ),
     )
 
 
@@ -347,19 +336,3 @@ def _pattern(pattern: str) -> re.Pattern[str]:
     # "**" means the same as "*", but would make the search slow.
     text = re.escape(re.sub(r"\*+", "*", pattern)).replace(r"\*", ".*").replace(r"\?", ".")
     return re.compile(text, re.IGNORECASE | re.DOTALL)
-
-
-def _numbered(names: list[list[str]]) -> tuple[tuple[str, ...], ...]:
-    # Names that need no number come first, so that a tool that its server calls "a (2)" keeps its name.
-    taken = {name for of_server in names for name in of_server}
-    numbers: dict[str, Iterator[int]] = {}
-
-    def unique(name: str) -> str:
-        if name not in numbers:
-            numbers[name] = count(2)
-            return name
-        numbered = next(text for n in numbers[name] if (text := f"{name} ({n})") not in taken)
-        taken.add(numbered)
-        return numbered
-
-    return tuple(tuple(unique(name) for name in of_server) for of_server in names)

@@ -33,7 +33,6 @@ from ..views.html import (
     element,
     heading,
     join,
-    json_block,
     note,
     page,
     paragraph,
@@ -315,32 +314,23 @@ def catalogue(provision: Provision) -> str:
         summary.append(badge(f"{counted(len(failed), 'server')} failed", "bad"))
     if suspicious:
         summary.append(badge(f"{counted(suspicious, 'tool')} with security findings", "warning"))
-    room = _Room(_MAX_DETAILED)
-    return page(
-        "MCP tools",
-        heading(1, "MCP tools"),
-        element("p", join(summary, " ")),
-        *(_server_section(outcome, room) for outcome in provision.outcomes),
-    )
+    sections: list[Html] = []
+    for outcome in provision.outcomes:
+        # Behind the first tool that has no room, none is shown at length.
+        sections.append(_server_section(outcome, _MAX_DETAILED - sum(map(len, sections))))
+    return page("MCP tools", heading(1, "MCP tools"), element("p", join(summary, " ")), *sections)
 
 
-class _Room:
-    """The number of characters that are left for details on the page."""
-
-    def __init__(self, characters: int) -> None:
-        self._left = characters
-
-    def takes(self, html: Html) -> bool:
-        # It stays below zero: behind the first tool that has no room, none is shown at length.
-        self._left -= len(html)
-        return self._left >= 0
-
-
-def _server_section(outcome: ServerOutcome, room: _Room) -> Html:
-    server, request = outcome.server, outcome.request
+def _server_section(outcome: ServerOutcome, room: int) -> Html:
+    server, request, error = outcome.server, outcome.request, outcome.error
     title = (server.title or server.name) if server else ""
+    status = (
+        badge(f"failed: {outcome.phase}", "bad")
+        if error
+        else badge(counted(len(outcome.tools), "tool"), "good" if outcome.tools else "warning")
+    )
     parts: list[Html] = [
-        heading(2, title or request.server or f"Row {request.row}", " ", _status(outcome)),
+        heading(2, title or request.server or f"Row {request.row}", " ", status),
         properties(
             (
                 ("Address", request.server),
@@ -351,40 +341,27 @@ def _server_section(outcome: ServerOutcome, room: _Room) -> Html:
             )
         ),
     ]
-    if outcome.error is not None:
-        parts.append(note(element("b", outcome.error.what), kind="bad"))
-        if outcome.error.fix:
-            parts.append(note(element("b", "Next step: "), outcome.error.fix))
-    if outcome.error is not None and outcome.steps:
-        parts.append(_steps(outcome))
-    parts.append(_findings(outcome.findings))
-    if outcome.error is None and not outcome.tools:
+    if error is not None:
+        parts.append(note(element("b", error.what), kind="bad"))
+        parts += [note(element("b", "Next step: "), error.fix)] if error.fix else []
+        parts += [_steps(outcome)] if outcome.steps else []
+    elif not outcome.tools:
         parts.append(note("No tools to show.", kind="warning"))
+    parts.append(_findings(outcome.findings))
     if outcome.offered > len(outcome.tools):
-        parts.append(
-            paragraph(
-                f"{len(outcome.tools):,} of {outcome.offered:,} tools, as filtered in the settings.",
-                soft=True,
-            )
-        )
+        filtered = f"{len(outcome.tools):,} of {outcome.offered:,} tools, as filtered in the settings."
+        parts.append(paragraph(filtered, soft=True))
     if outcome.dropped:
         parts.append(note("Tools that cannot be used as they are defined:", kind="warning"))
         parts.append(table(("Tool", "Why"), outcome.dropped))
     parts += _tools(outcome.tools, room)
     if server and server.instructions:
         parts.append(details("What the server tells models", paragraph(server.instructions)))
-    if outcome.error is None and outcome.steps:
-        parts.append(details("Steps of the connection", _steps(outcome)))
     return element("section", *parts)
 
 
-def _status(outcome: ServerOutcome) -> Html:
-    if outcome.error is not None:
-        return badge(f"failed: {outcome.phase}", "bad")
-    return badge(counted(len(outcome.tools), "tool"), "good" if outcome.tools else "warning")
-
-
 def _steps(outcome: ServerOutcome) -> Html:
+    """Every step of connecting, up to the failed one."""
     return table(
         ("Step", "", "What", "Detail", "Seconds"),
         (
@@ -400,75 +377,58 @@ def _steps(outcome: ServerOutcome) -> Html:
     )
 
 
-def _tools(tools: Sequence[ProvidedTool], room: _Room) -> list[Html]:
+def _tools(tools: Sequence[ProvidedTool], room: int) -> list[Html]:
     shown: list[Html] = []
     for number, tool in enumerate(tools):
         detailed = _tool_details(tool)
-        if not room.takes(detailed):
-            rest = tools[number:]
-            names = table(("Tool", "Description"), ((each.shown_name, _first_line(each)) for each in rest))
+        room -= len(detailed)
+        if room < 0:
+            rest = [(each.shown_name, _first_line(each)) for each in tools[number:]]
             shown.append(
                 note(f"The remaining {counted(len(rest), 'tool')} in short; the table has everything.")
             )
-            shown.append(names)
-            break
+            return [*shown, table(("Tool", "Description"), rest)]
         shown.append(detailed)
     return shown
 
 
 def _tool_details(tool: ProvidedTool) -> Html:
-    definition = tool.definition
+    """What a person reads before a model gets the tool; schemas and examples are in the table."""
+    definition, line = tool.definition, _first_line(tool)
     labels = [
         badge("read only", "good", title=_CLAIMED) if definition.read_only else "",
         badge("destructive", "bad", title=_CLAIMED) if definition.destructive else "",
         badge(counted(len(tool.findings), "finding"), "warning") if tool.findings else "",
     ]
-    line = element("span", _first_line(tool), class_="soft")
-    title = definition.display_title
+    description = (definition.description or "").strip() or "No description."
+    schema = definition.input_schema
+    parameters, needed = listed_parameters(schema)
+    rows = (
+        (
+            element("code", name),
+            type_in_words(schema, part),
+            "required" if name in needed else "",
+            about if isinstance(about := resolve(schema, part).get("description"), str) else "",
+        )
+        for name, part in parameters.items()
+    )
     return details(
-        join((element("b", tool.shown_name), *filter(None, labels), line), " "),
+        join(
+            (element("b", tool.shown_name), *filter(None, labels), element("span", line, class_="soft")), " "
+        ),
         _findings(tool.findings),
-        _description(tool),
+        paragraph(description) if description != line else Html(),
         properties(
             (
-                ("Title", title if title != definition.name else None),
-                ("Name at the server", definition.name if definition.name != tool.shown_name else None),
-                ("Call", f"{definition.name}({signature(definition.input_schema)})"),
+                ("Title", definition.display_title),
+                ("Call", f"{definition.name}({signature(schema)})"),
                 ("Digest", definition.digest),
             )
         ),
-        _parameters(definition.input_schema),
-        heading(3, "Example arguments"),
-        json_block(example_arguments(definition.input_schema)),
-        details("Schema of the arguments", json_block(definition.input_schema)),
-        details("Schema of the result", json_block(result)) if (result := definition.output_schema) else None,
+        table(("Parameter", "Type", "", "Description"), rows)
+        if parameters
+        else paragraph("Takes no arguments.", soft=True),
     )
-
-
-def _description(tool: ProvidedTool) -> Html:
-    """The description, unless the line above it has all of it."""
-    text = tool.definition.description or ""
-    if not text:
-        return paragraph("No description.", soft=True)
-    return paragraph(text) if text.strip() != _first_line(tool) else Html()
-
-
-def _parameters(schema: dict[str, Any]) -> Html:
-    parameters, needed = listed_parameters(schema)
-    if not parameters:
-        return paragraph("Takes no arguments.", soft=True)
-    rows: list[tuple[str | Html, ...]] = []
-    for name, part in parameters.items():
-        description = resolve(schema, part).get("description")
-        rows.append(
-            (
-                element("code", name),
-                type_in_words(schema, part),
-                "required" if name in needed else "",
-                description if isinstance(description, str) else "",
-            )
-        )
-    return table(("Parameter", "Type", "", "Description"), rows)
 
 
 def _findings(findings: Sequence[SecurityFinding]) -> Html:

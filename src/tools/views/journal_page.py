@@ -7,7 +7,9 @@ import re
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from itertools import islice
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote
 
 from ...audit.calls_table import is_journal, ordered_calls
@@ -32,36 +34,111 @@ _LARGEST_PICTURE: Final = 512 << 10
 _CALL: Final = b'"kind":"call"'  # within a text the marks would be escaped
 _STATUS: Final = re.compile(rb'"status":"([a-z ]+)"')
 _ALTERED: Final = "Not as it was written, or not where: somebody else put this here."
+_LINES: Final = 10_100  # of a page, as many as a browser opens at once: ten thousand calls and some others
+_BYTES: Final = 8 << 20
+_SENT: Final = b'"kind":"sent"'  # of which a page has nothing to tell
+_PICTURE: Final = b'"image/'
+_UNCHECKED: Final = element(
+    "div",
+    "Whether the records are as they were written is still being looked at.",
+    class_="note",
+    data_unchecked=True,
+)
 _GOES_ON: Final = note("This run goes on: its calls appear here as they are made.")
 _SILENT: Final = frozenset({"sent", "next", "part"})  # lines of which a page has nothing to tell
 
 
-def journal_pages(
-    file: Path, page_file: Path, verification: Verification, *, is_served: bool = False, goes_on: bool = False
-) -> Iterator[tuple[Path, str]]:
-    """The pages, self-contained, each with its file: the given one, then ``NAME-2`` and so on.
+class RunPages:
+    """The pages of a file of records, self-contained. One at a time is in memory, whatever the file holds.
 
-    The records are those that were verified; of them one page at a time is in memory. If the journal
-    `goes_on`, nothing is wrong with an end that is missing. The last page of those that are served asks for
-    `news`.
+    Each page of a journal is made by itself, so that any of those of a million calls is there at once; those
+    of a table are made in their order.
     """
-    top = _Top.of_journal(file) if is_journal(file) else _Top.of_table(file)
-    content = [
-        _GOES_ON if goes_on and verification.verdict is Verdict.TRUNCATED else verdict_note(verification)
-    ]
-    content += top.content(verification)
-    if is_served:
-        content.insert(0, element("nav", element("a", "All runs", href="../../"), aria_label="Runs"))
-    number, page, steps = 1, Steps(), _Reading(file, verification, is_served)
-    for step in steps:
-        if not page.add(step):
-            yield _page(file, page_file, number, content, page)
-            number, page = number + 1, Steps()
-            page.add(step)
-    yield _page(file, page_file, number, content, page, cursor=steps.cursor if is_served else "")
+
+    def __init__(self, file: Path, name: str) -> None:
+        self._file, self._name = file, PurePath(name)
+        self._is_journal = is_journal(file)
+        self._starts = [_Start()]
+        self._records = iter(()) if self._is_journal else ordered_calls(file)
+        self._top = _Top() if self._is_journal else _Top.of_table(file)
+        if self._is_journal:
+            self._look_for_starts()
+        else:
+            self._starts *= max(1, -(-self._top.statuses.total() // _LINES))
+
+    def _look_for_starts(self) -> None:
+        """Looks where pages begin, and what stands above their steps, without reading most lines."""
+        lines, size, last, call = 0, 0, None, None
+        for line in journal_lines(self._file):
+            if last is not None and (lines == _LINES or size > _BYTES):
+                here = JournalLine(last.number, last.start + len(last.data), b"", part=last.part)
+                self._starts.append(_Start(here, _Call.of(call)))
+                lines = size = 0
+            self._top.take(line)
+            lines, size, last = lines + (_SENT not in line.data), size + len(line.data), line
+            if _CALL in line.data:
+                call = line
+                size += _size_of_pictures(line) if _PICTURE in line.data else 0
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    def name(self, number: int) -> str:
+        """The file of a page: the given one, then ``NAME-2`` and so on."""
+        return self._name.name if number == 1 else f"{self._name.stem}-{number}{self._name.suffix}"
+
+    def page(
+        self,
+        number: int,
+        verification: Verification | None,
+        *,
+        is_served: bool = False,
+        goes_on: bool = False,
+    ) -> str:
+        """Makes a page, from 1. The last one of those that are served asks for `news`.
+
+        Without a verification nobody has looked yet whether the records are as they were written. If the
+        journal `goes_on`, nothing is wrong with an end that is missing.
+        """
+        start, steps = self._starts[number - 1], Steps(bounded=False)
+        end = self._starts[number].last if number < len(self) else None
+        reading = _Reading(self._file, verification, is_served, last=start.last, call=start.call, end=end)
+        of_table = (
+            recorded_step(record, self._file, is_altered=_is_altered(verification, record))
+            for record in islice(self._records, _LINES)
+        )
+        for step in reading if self._is_journal else of_table:
+            steps.add(step)
+        ways = [("first", 1), ("before", number - 1)] if number > 1 else []
+        ways += [("next", number + 1), ("last", len(self))] if end is not None or number < len(self) else []
+        links = (element("a", text, href=quote(self.name(page))) for text, page in ways)
+        label = f"Page {number:,} of {len(self):,}: "
+        return run_page(
+            self._file.name,
+            steps,
+            *self._above(verification, is_served=is_served, goes_on=goes_on),
+            element("nav", label, join(links, " "), aria_label="Pages") if ways else None,
+            cursor=None if not is_served else reading.cursor if number == len(self) else "",
+        )
+
+    def top(self, verification: Verification | None, *, goes_on: bool = False) -> str:
+        """What stands above the steps of pages that are served, for a page that is there already."""
+        return element("div", *self._above(verification, is_served=True, goes_on=goes_on), id="top")
+
+    def _above(
+        self, verification: Verification | None, *, is_served: bool, goes_on: bool
+    ) -> list[Html | None]:
+        if verification is None:
+            verdict = _UNCHECKED
+        elif goes_on and verification.verdict is Verdict.TRUNCATED:
+            verdict = _GOES_ON
+        else:
+            verdict = verdict_note(verification)
+        runs = element("nav", element("a", "All runs", href="../../"), aria_label="Runs")
+        return [runs if is_served else None, verdict, *self._top.content(verification)]
 
 
-def news(file: Path, cursor: str, verification: Verification) -> str:
+def news(file: Path, cursor: str, verification: Verification | None) -> str:
     """The steps behind a page's, as JSON, with another `cursor`; `ValueError` if the given one is none."""
     part, number, start = map(int, cursor.split("-"))
     steps = Steps()
@@ -76,25 +153,39 @@ def news(file: Path, cursor: str, verification: Verification) -> str:
     return f'{{"cursor":"{reading.cursor}",{steps.as_json()[1:]}'
 
 
-def _page(
-    file: Path,
-    page_file: Path,
-    number: int,
-    top: Sequence[Html | None],
-    steps: Steps,
-    *,
-    cursor: str | None = None,
-) -> tuple[Path, str]:
-    def name(page: int) -> str:
-        return page_file.name if page == 1 else f"{page_file.stem}-{page}{page_file.suffix}"
+class _Call(NamedTuple):
+    """A call, by which one sees whether others are missing behind it."""
 
-    steps.left_out = 0  # what had no room is on the next page
-    ways = [("first", 1), ("before", number - 1)] if number > 1 else []
-    ways += [("next", number + 1)] if cursor is None else []
-    links = (element("a", text, href=quote(name(page))) for text, page in ways)
-    pages = element("nav", f"Page {number}: ", join(links, " "), aria_label="Pages") if ways else None
-    shown = run_page(file.name, steps, *top, pages, cursor=cursor or None)
-    return page_file.with_name(name(number)), shown
+    run: str = ""
+    number: int = 0
+
+    @classmethod
+    def of(cls, line: JournalLine | None) -> _Call:
+        entry = {} if line is None else _entry(line)
+        number = entry.get("call")
+        return cls(str(entry.get("run")), number) if isinstance(number, int) else cls()
+
+
+_NO_CALL: Final = _Call()
+
+
+class _Start(NamedTuple):
+    """Where a page begins: behind a line, and the last call before it."""
+
+    last: JournalLine | None = None
+    call: _Call = _NO_CALL
+
+
+def _size_of_pictures(line: JournalLine) -> int:
+    """The characters that the pictures of a call add to its page."""
+    with suppress(ValueError, KeyError, TypeError):
+        blobs = blobs_of(CallRecord.from_json(_entry(line)).content)
+        return sum(4 * blob["size"] // 3 for blob in blobs if blob["size"] <= _LARGEST_PICTURE)
+    return 0
+
+
+def _is_altered(verification: Verification | None, record: CallRecord) -> bool:
+    return verification is not None and verification.is_altered(record)
 
 
 @dataclass(slots=True)
@@ -107,34 +198,31 @@ class _Top:
     statuses: Counter[str] = field(default_factory=Counter[str])
 
     @classmethod
-    def of_journal(cls, file: Path) -> _Top:
-        top = cls()
-        kept = {"start": top.starts, "prompt": top.prompts, "answer": top.answers}
-        for line in journal_lines(file):
-            if _CALL in line.data:
-                # Calls are most lines, and parsing them takes most of the time.
-                found = _STATUS.findall(line.data)
-                top.statuses[found[-1].decode() if found else ""] += 1
-                continue
-            entry = _entry(line)
-            lines = kept.get(str(entry.get("kind")))
-            if lines is not None:
-                # Of many prompts only the number is shown.
-                lines.append(entry if not lines else {})
-        return top
-
-    @classmethod
     def of_table(cls, file: Path) -> _Top:
         return cls(statuses=Counter(record.status.value for record in ordered_calls(file)))
 
-    def content(self, verification: Verification) -> list[Html | None]:
+    def take(self, line: JournalLine) -> None:
+        if _CALL in line.data:
+            # Calls are most lines, and parsing them takes most of the time.
+            found = _STATUS.findall(line.data)
+            self.statuses[found[-1].decode() if found else ""] += 1
+            return
+        entry = _entry(line)
+        kept = {"start": self.starts, "prompt": self.prompts, "answer": self.answers}
+        lines = kept.get(str(entry.get("kind")))
+        if lines is not None:
+            # Of many prompts only the number is shown.
+            lines.append(entry if not lines else {})
+
+    def content(self, verification: Verification | None) -> list[Html | None]:
         start = self.starts[0] if self.starts else {}
         what, who = (as_object(start.get(name)) for name in ("what", "who"))
         kinds: dict[str, BadgeKind] = {status.value: meaning_of(status) for status in CallStatus}
         counts: list[tuple[str, int, BadgeKind]] = [
             (word or "?", count, kinds.get(word, "bad")) for word, count in self.statuses.most_common()
         ]
-        outcomes = ", ".join(f"{run.outcome or 'no end on record'}" for run in verification.runs)
+        runs = () if verification is None else verification.runs
+        outcomes = ", ".join(f"{run.outcome or 'no end on record'}" for run in runs)
         many = len(self.prompts) > 1
         question = None if many or not self.prompts else str(self.prompts[0].get("text") or "")
         answer = None if many or not self.answers else str(self.answers[0].get("text") or "")
@@ -146,7 +234,7 @@ class _Top:
             ("Begun", start.get("at")),
             ("Ended", outcomes if self.starts else None),
             ("Calls", f"{self.statuses.total():,}"),
-            ("Head", "\n".join(run.anchor for run in verification.runs if run.anchor)),
+            ("Head", "\n".join(run.anchor for run in runs if run.anchor)),
         )
         return [
             said("Question", question or _text(what.get("question"))),
@@ -162,13 +250,14 @@ def _joined(members: dict[str, Any], names: Sequence[str], separator: str) -> st
 
 @dataclass(slots=True)
 class _Reading:
-    """The steps of a file, behind one of its lines; where news are told, a line is whole or not there yet."""
+    """The steps of a journal, behind a line of it; where news are told, a line is whole or not there yet."""
 
     file: Path
-    verification: Verification
+    verification: Verification | None
     is_served: bool
     last: JournalLine | None = None  # that was read
-    _call: tuple[str, int] = ("", 0)  # run and number of the last one
+    call: _Call = _NO_CALL  # the last one
+    end: JournalLine | None = None  # the last one to read
 
     @property
     def cursor(self) -> str:
@@ -177,16 +266,14 @@ class _Reading:
         return "1-0-0" if last is None else f"{last.part}-{last.number}-{last.start + len(last.data)}"
 
     def __iter__(self) -> Iterator[RunStep]:
-        if not is_journal(self.file):
-            for record in ordered_calls(self.file):
-                yield recorded_step(record, self.file, is_altered=self.verification.is_altered(record))
-            return
-        altered = frozenset(self.verification.altered_lines)
+        altered = frozenset(() if self.verification is None else self.verification.altered_lines)
         for line in journal_lines(self.file, self.last):
             if self.is_served and line.torn and not line.data.endswith(b"\n"):
                 return
             self.last = line
             yield from self._steps_of(line, is_altered=line.number in altered or line.torn)
+            if self.end is not None and line.number == self.end.number:
+                return
 
     def _steps_of(self, line: JournalLine, *, is_altered: bool) -> Iterator[RunStep]:
         entry = _entry(line)
@@ -197,11 +284,10 @@ class _Reading:
             except ValueError:
                 yield _line(line)
                 return
-            run, number = self._call
-            if record.run == run and record.call > number + 1:
-                yield _gap(number + 1, record.call - 1)
-            self._call = record.run, record.call
-            is_altered = is_altered or self.verification.is_altered(record)
+            if record.run == self.call.run and record.call > self.call.number + 1:
+                yield _gap(self.call.number + 1, record.call - 1)
+            self.call = _Call(record.run, record.call)
+            is_altered = is_altered or _is_altered(self.verification, record)
             yield recorded_step(record, self.file, is_altered=is_altered)
         elif not entry:
             yield _line(line)
@@ -293,7 +379,13 @@ def _told(kind: str, entry: dict[str, Any]) -> RunStep:
             }
         case "checkpoint":
             signed = Checkpoint.parse(entry.get("note"))
-            who = "nobody can read" if signed is None else signed.signer or "a server for time-stamps"
+            who = (
+                "nobody can read"
+                if signed is None
+                else signed.label
+                if signed.signer
+                else "a server for time-stamps"
+            )
             start = _start(signed.at if signed else None)
             return {**step, "name": "Signed", "sent": f"by {who}", "start": start}
         case _:

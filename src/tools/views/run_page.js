@@ -137,11 +137,23 @@ function take(step) {
   count();
 }
 
-// What stands above the steps is said anew when the run has ended.
+// What stands above the steps is said anew when the run has ended, or its records are verified.
+const above = () => document.getElementById("top");
 async function lookAgain() {
-  const text = await (await fetch(location.href)).text();
+  const text = await (await fetch("top")).text();
   const made = new DOMParser().parseFromString(text, "text/html").getElementById("top");
-  document.getElementById("top").replaceWith(document.adoptNode(made));
+  // Some of the steps look altered, too.
+  if (made.querySelector(".note.bad") && !above().querySelector(".note.bad")) return location.reload();
+  const pages = above().querySelector("nav[aria-label=Pages]");
+  above().replaceWith(document.adoptNode(made));
+  if (pages) above().append(pages);
+}
+
+async function untilVerified() {
+  while (above().querySelector("[data-unchecked]")) {
+    await new Promise((resolve) => setTimeout(resolve, NEWS_EVERY));
+    if (!document.hidden) await lookAgain().catch(() => document.body.classList.add("lost"));
+  }
 }
 
 async function news(cursor) {
@@ -200,3 +212,4 @@ steps.forEach((step, index) => {
 filter();
 if (steps.length === 1) rows[0].open = true;
 if (list.dataset.cursor) news(list.dataset.cursor);
+untilVerified();

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict, assert_never, cast
 
 from ...audit.calls_table import tool_of
 from ...types.errors import ToolFormatError
-from ...types.texts import beginning, visible, without_surrogates
+from ...types.texts import beginning, shortened, visible, without_surrogates
 from ...types.tool import MCPTool, WorkflowTool
-from .html import Html, element, heading, join, meaning_of, page, paragraph
+from .html import Html, element, heading, join, meaning_of, page, paragraph, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 _MOST: Final = 10_000  # steps of a page, and as many bad ones
 _MOST_BYTES: Final = 8 << 20
 _LONGEST: Final = 20_000
+_FIRST: Final = 200  # steps, and characters of each of their texts
+_SHORT: Final = 240
 _LONGEST_PICTURE: Final = 1 << 20  # as a data URL, as a page is read at once
 _COLUMNS: Final = ("Row", "Step", "Status", "Arguments", "Result", "Took", "When")
 _ICONS: Final = {"mcp": "⚡", "workflow": "⧉"}
@@ -56,14 +58,19 @@ class RunStep(TypedDict, total=False):
 
 
 class Steps:
-    """The steps of a page, as many as a browser opens at once. Bad ones have room of their own.
+    """The steps of a page, as many as a browser opens at once, unless they are unbounded.
+
+    Bad ones have room of their own.
 
     Attributes:
         left_out: The number of steps that had no room.
+        first: What the first steps say in short, for who runs no scripts.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, bounded: bool = True) -> None:
+        self._bounded = bounded
         self.left_out = 0
+        self.first: list[list[str]] = []
         self._texts: list[str] = []
         self._counts, self._sizes = [0, 0], [0, 0]
         self._tools: dict[str, str] = {}  # numbers by definition
@@ -74,7 +81,7 @@ class Steps:
     def add(self, step: RunStep) -> bool:
         """Adds a step, unless there is no room."""
         is_bad = step.get("mood") == "bad" or bool(step.get("altered"))
-        if self._counts[is_bad] >= _MOST or self._sizes[is_bad] >= _MOST_BYTES:
+        if self._bounded and (self._counts[is_bad] >= _MOST or self._sizes[is_bad] >= _MOST_BYTES):
             self.left_out += 1
             return False
         tool = step.get("tool")
@@ -83,6 +90,10 @@ class Steps:
             shown["tool"] = self._tools.setdefault(tool, str(len(self._tools)))
         text = json.dumps(shown, ensure_ascii=False, separators=(",", ":"))
         self._texts.append(text)
+        if len(self.first) < _FIRST:
+            came = step.get("altered") or step.get("error") or step.get("came") or step.get("structured")
+            cells = (step.get("row") or step.get("number"), *map(step.get, ("name", "status", "sent")), came)
+            self.first.append([shortened(str(cell or ""), _SHORT) for cell in cells])
         self._counts[is_bad] += 1
         self._sizes[is_bad] += len(text)
         return True
@@ -104,7 +115,7 @@ def run_page(
 ) -> str:
     """Writes the page; `top` stands above the steps, `more` says where those are that have no room.
 
-    `cursor` is for a page that is served: what it asks its server for news with.
+    `cursor` is for a page that is served: what it asks its server for news with; "" if it has none.
     """
     choices = (("tool", "Tool"), ("status", "Status"))
     left_out = f"… and {steps.left_out:,} more{f', {more}' if more else ''}" if steps.left_out else None
@@ -128,7 +139,11 @@ def run_page(
             element("div", *(element("span", name) for name in _COLUMNS), class_="heads"),
             element("div", id="steps", data_cursor=cursor),
             element("div", id="end"),
-            element("noscript", "This viewer runs no scripts: open the page in a browser to see the steps."),
+            element(
+                "noscript",
+                paragraph(f"Without scripts, the first {len(steps.first):,} steps are shown:", soft=True),
+                table(_COLUMNS[:5], steps.first),
+            ),
             paragraph(left_out, soft=True) if left_out else None,
         ),
         steps.data(),
@@ -196,6 +211,9 @@ def _shown(value: Any) -> Any:
         case str() if value.startswith("data:image/"):
             return value
         case str():
+            # Most texts; looking at each of their characters takes a third of the time of a page.
+            if value.isascii() and value.isprintable() and len(value) <= _LONGEST:
+                return value
             return visible(beginning(value, _LONGEST))
         case dict():
             members = cast("dict[str, Any]", value)

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from knime_mcp.agents.agent_events import AgentOptions, TokenMeter, TokenUsage
-from knime_mcp.agents.server_model import ServerModel
+from knime_mcp.agents.questions import ServerModel
 from knime_mcp.types.errors import CallDenied
 from tests.support import peers
 from tests.support.chat_script import completion

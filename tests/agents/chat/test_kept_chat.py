@@ -183,6 +183,24 @@ def test_a_chat_is_started_over(opened, executed, script, servers, tools_of, row
     assert [row["Tool name"] for row in rows_of(result, 1)] == ["add"]  # it was called
 
 
+def test_a_new_workflow_where_another_one_was_has_a_chat_of_its_own(
+    opened, executed, script, rows_of, tmp_path
+):
+    file = tmp_path / "workflow" / "workflow.knime"
+    file.parent.mkdir()
+    line = '<config key="authorInformation"><entry key="authored-when" type="xstring" value="{}"/></config>'
+    first, second = (line.format(f"2026-11-0{day} 10:00:00 +0100") for day in (1, 2))
+    model = script(says("One."))
+    file.write_text(first)
+    opened(model, None).answered("First?")
+    file.write_text(second)
+    page = opened(model, None)
+    page.poll()
+    assert page.events == []
+    file.write_text(f"<!-- saved again -->{first}")
+    assert len(rows_of(executed(model), 0)) == 2
+
+
 def test_a_kept_chat_that_is_broken_is_told(opened, executed, script, chats):
     model = script(says("One."))
     opened(model, None).answered("First?")

@@ -1,9 +1,8 @@
-"""Anthropic's models by their own protocol: LangChain's client against a server that speaks it."""
+"""Anthropic's models by their own protocol, against a server that speaks it."""
 
 import base64
 import json
 import logging
-import sys
 import threading
 from dataclasses import replace
 
@@ -118,7 +117,8 @@ def test_only_what_was_set_is_sent(field, monkeypatch):
     [request] = server.requests
     assert "somebody" not in str(request.headers)
     sent = dict(request.body)
-    assert sent.pop("messages") == [{"role": "user", "content": "What is KNIME?"}]
+    said = {"type": "text", "text": "What is KNIME?"}
+    assert sent.pop("messages") == [{"role": "user", "content": [said]}]
     limit = sent.pop("max_tokens")
     assert field != "token_limit" or limit == 7
     expected = {"temperature": {"temperature": 0.5}, "more": {"top_p": 0.9, "stop_sequences": ["END"]}}
@@ -138,7 +138,7 @@ def test_the_key_is_sent_and_never_seen(caplog):
         assert [request.path for request in server.requests] == ["/v1/messages"]
     assert type(outcome.error) is ModelRequestRefused
     assert "your key [secret] is fine" in str(outcome.error)
-    seen = [caplog.text, repr(model), str(model.__dict__), repr(model._chat), str(model._chat.__dict__)]
+    seen = [caplog.text, repr(model), str(model.__dict__)]
     assert KEY not in "".join(seen)
 
 
@@ -335,12 +335,28 @@ def test_within_what_a_server_may_ask_for():
     assert (body["max_tokens"], body["stop_sequences"]) == (50, ["END"])
 
 
-def test_a_history_that_the_protocol_cannot_hold_is_refused_in_its_words():
+def test_system_messages_are_one_and_messages_of_one_role_a_turn():
     history = [SystemMessage("one"), HumanMessage("a"), SystemMessage("two"), HumanMessage("b")]
-    outcome, server, _ = play([], messages=history)
-    assert type(outcome.error) is ModelRequestRefused
-    assert "multiple non-consecutive system messages" in str(outcome.error)
-    assert server.requests == []
+    outcome, server, _ = play([says("ok")], messages=history)
+    body = server.requests[0].body
+    assert (outcome.text, body["system"]) == ("ok", "one\n\ntwo")
+    assert [block["text"] for block in body["messages"][0]["content"]] == ["a", "b"]
+
+
+def test_a_model_is_asked_to_think_as_long_as_it_can():
+    refused = fails(400, "adaptive thinking is not supported on this model")
+    outcome, server, _ = play([refused, says("ok")], model={"more": {"reasoning_effort": "low"}})
+    assert outcome.text == "ok"
+    first, second = (request.body for request in server.requests)
+    assert (first["thinking"], first["output_config"]) == ({"type": "adaptive"}, {"effort": "low"})
+    assert ("thinking" in second, second["output_config"]) == (False, {"effort": "low"})
+
+
+def test_a_model_that_writes_less_has_its_own_limit():
+    said = "max_tokens: 32000 > 8192, which is the maximum allowed number of output tokens for test-model"
+    outcome, server, _ = play([fails(400, said), says("ok")])
+    assert outcome.text == "ok"
+    assert server.requests[1].body["max_tokens"] == 8192
 
 
 def test_names_and_addresses():
@@ -351,15 +367,6 @@ def test_names_and_addresses():
     assert ChatModelSettings.from_json(json.loads(json.dumps(named.to_json()))) == named
     with pytest.raises(SettingInvalid, match="No model is chosen"):
         replace(named, model="anthropic:")
-
-
-def test_without_the_package_one_sentence_says_how_to_get_it(monkeypatch):
-    monkeypatch.delitem(sys.modules, "knime_mcp.agents.model.anthropic_model", raising=False)
-    monkeypatch.setitem(sys.modules, "langchain_anthropic", None)
-    settings = ChatModelSettings(route=model_route("", model=NAME), model=NAME)
-    with pytest.raises(SettingInvalid, match="needs the package langchain_anthropic") as caught:
-        create_model(settings, None)
-    assert caught.value.fix == "Install it with: pip install 'langchain-anthropic>=1.7,<1.8'"
 
 
 @pytest.mark.parametrize(

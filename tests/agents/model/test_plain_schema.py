@@ -2,7 +2,7 @@
 
 import pytest
 
-from knime_mcp.agents.model.plain_schema import simpler_schema
+from knime_mcp.agents._tool import simpler_schema
 
 pytestmark = pytest.mark.quick
 

@@ -9,26 +9,21 @@ import jsonpatch
 import pyarrow as pa
 import pytest
 
+from examples.knime_nodes import Column, concatenate_node, message_output_node, table_creator
 from knime_mcp.knwf import (
-    Column,
-    Concatenation,
     Configuration,
     Connection,
     PortOf,
     Segment,
     VariableControl,
     Workflow,
-    boundary_node,
-    check_archive,
-    concatenate_node,
     configuration_node,
-    read_workflow,
-    table_creator,
     write_segment,
     write_workflow,
 )
 from tests.support import peers
 from tests.support import real_knime as rig
+from tests.support.archives import check_archive, read_workflow
 from tests.support.chat_server import call, calls, says
 from tests.support.linear_run import LinearRun
 from tests.support.new_node import new_node
@@ -78,8 +73,8 @@ def segment(host, urls, tmp_path):
         configuration_node(1, text),
         echo,
         table_creator(3, [Column("Result", "string", ())]),
-        concatenate_node(4, Concatenation(intersection=True)),
-        boundary_node(5, "message"),
+        concatenate_node(4),
+        message_output_node(5),
     )
     lines = [(1, 1, 2, 0), (2, echo.output_port("Results"), 4, 1), (3, 1, 4, 2), (4, 1, 5, 1)]
     file = tmp_path / "Repeat.knwf"

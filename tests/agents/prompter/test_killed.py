@@ -4,9 +4,10 @@ import json
 import os
 import signal
 
+from examples.knime_nodes import Column, table_creator
 from knime_mcp.audit.journal_reading import read_journal
 from knime_mcp.audit.verify import verify_file
-from knime_mcp.knwf import Column, Connection, Workflow, table_creator, write_workflow
+from knime_mcp.knwf import Connection, Workflow, write_workflow
 from tests.cli.conftest import linear_line
 from tests.support.chat_server import ChatServer, call, calls, says
 from tests.support.new_node import new_node

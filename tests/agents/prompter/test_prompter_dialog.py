@@ -117,7 +117,7 @@ def test_configure_promises_the_columns_and_all_data_outputs(configure, outputs)
 
 @pytest.mark.requirement("T49")
 def test_the_audit_workflow(servers, script, ask, tools_of, tmp_path):
-    from knime_mcp.knwf import read_workflow
+    from tests.support.archives import read_workflow
 
     server = script(calls(call("add", {"a": 1}), call("who")), says("2 and one"))
     result = ask(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from knime_mcp.agents.toolbox.csv_text import csv_text
+from knime_mcp.agents.toolbox.replies import csv_text
 
 pytestmark = pytest.mark.quick
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from knime_mcp.agents.toolbox.question_form import checked_form, form_fields
+from knime_mcp.agents.toolbox.approvals import checked_form, form_fields
 from knime_mcp.types.errors import ArgumentsInvalid
 
 pytestmark = pytest.mark.quick

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from knime_mcp.agents.prompter.prompt_runs import HostThread
+from knime_mcp.agents.prompter.prompter import HostThread
 from knime_mcp.agents.toolbox.call_rules import CallRules
 from knime_mcp.agents.toolbox.data_registry import DataRegistry
 from knime_mcp.agents.toolbox.tool_executor import ToolOptions

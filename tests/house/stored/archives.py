@@ -9,48 +9,39 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import get_args
 
+from examples.knime_nodes import (
+    Column,
+    concatenate_node,
+    table_creator,
+)
 from knime_mcp.audit.record import CallStatus
 from knime_mcp.knwf import (
     CONFIGURATION_FACTORIES,
     Annotation,
     CanvasPosition,
-    Column,
     Component,
     ComponentFace,
-    Concatenation,
     Config,
     Configuration,
     Connection,
-    Criterion,
     DeclaredPort,
     NodeState,
-    PathConversion,
     PortOf,
-    RowFilter,
     Segment,
     SettingsEntry,
-    ToolColumn,
     VariableControl,
     Workflow,
     WorkflowCredential,
     WorkflowVariable,
-    boundary_node,
-    column_renamer_node,
-    concatenate_node,
     configuration_node,
     edge_node,
     extension_node,
-    row_filter_node,
     segment_digest,
-    string_to_path_node,
-    table_creator,
-    workflow_to_tool_node,
     write_component,
     write_segment,
     write_workflow,
 )
 from knime_mcp.knwf.configuration_nodes import DateKind
-from knime_mcp.knwf.native_nodes import CELL_CLASSES
 from knime_mcp.knwf.settings_xml import EntryType, array, string, to_xml
 from knime_mcp.knwf.workflow_model import VariableType
 from knime_mcp.tools.audit_workflow import save_audit_workflow
@@ -183,7 +174,7 @@ def _everything() -> Workflow:
 
 
 def _kinds_of_nodes() -> Workflow:
-    """Each kind of node that is written, with settings that are not the defaults."""
+    """Each kind of Configuration node, with settings that are not the defaults."""
     settings = {
         "string": {"value": ODD, "pattern": "a.*", "message": "'?' is none", "multi_line": True},
         "integer": {"value": 3, "minimum": 1, "maximum": 9},
@@ -210,35 +201,8 @@ def _kinds_of_nodes() -> Workflow:
         for kind in get_args(DateKind)
         if kind != made[-2].date
     ]
-    columns = [
-        Column("text", "string", ("a", None, ODD)),
-        Column("int", "int", (1, None, -3)),
-        Column("long", "long", (2**40, 0, None)),
-        Column("double", "double", (0.5, 1, None)),
-        Column("boolean", "boolean", (True, False, None)),
-    ]
-    assert {column.type for column in columns} == CELL_CLASSES.keys()
-    criteria = (
-        Criterion(None, "EQ", "Row1"),
-        Criterion("text", "WILDCARD", "a*", case_sensitive=False),
-        Criterion("text", "NEQ", ODD),
-        Criterion("int", "REGEX", "1.", "int"),
-        Criterion("long", "GT", 2**40, "long"),
-        Criterion("double", "LTE", 0.5, "double"),
-        Criterion("text", "IS_MISSING"),
-    )
     nodes = [
         *(configuration_node(number, own, annotation="a") for number, own in enumerate(made, 1)),
-        table_creator(20, columns),
-        row_filter_node(21, RowFilter(criteria, any=True, keep=False)),
-        column_renamer_node(22, {"text": ODD, "int": "number"}),
-        concatenate_node(23, Concatenation(intersection=True, row_ids="suffix", suffix="_x"), inputs=3),
-        string_to_path_node(24, PathConversion("text", "LOCAL", None, None, True, False)),
-        workflow_to_tool_node(25, ToolColumn("Path", "REPLACE_AND_RENAME", "Werkzeug")),
-        *(
-            boundary_node(number, kind, parameter="p", description=ODD)
-            for number, kind in enumerate(("input", "output", "message"), 26)
-        ),
     ]
     return Workflow("Kinds of nodes", tuple(nodes))
 

@@ -6,7 +6,7 @@ import re
 import pyarrow as pa
 import pytest
 
-from knime_mcp.tools.calling_hints import ToolChoice, encode_choices
+from knime_mcp.tools.calling_hints import ParameterHint, ToolChoice, encode_choices
 from tests.support.dialogs import shown
 
 pytestmark = pytest.mark.quick
@@ -114,10 +114,10 @@ def test_the_dialog_offers_the_providers_tools(host):
         ToolChoice(
             name="add",
             route="http://h/mcp",
-            signature="a: integer, b?: integer",
+            parameters=(ParameterHint("a", "integer", True), ParameterHint("b", "integer", False)),
             description="Adds\n numbers.",
         ),
-        ToolChoice(name="report", type="workflow", description="x" * 1000),
+        ToolChoice(name="report", description="x" * 1000),
         ToolChoice(name="sub\u202etract", description="Hides\u200b."),
     ]
     dialog = host.dialog(
@@ -130,7 +130,7 @@ def test_the_dialog_offers_the_providers_tools(host):
     if hasattr(knext.StringParameter, "Choice"):  # KNIME's older branches have choices without labels
         assert "add(a: integer, b?: integer)" in text
         assert "The tool named below" in text
-        assert r"sub\\u{202e}tract()" in text
+        assert r"sub\\u{202e}tract(…)" in text
         assert r"Hides\\u{200b}." in text
     ids = re.findall(
         r'"(?:const|id)": "([^"]*)"', json.dumps(dialog["schema"]) + json.dumps(dialog["ui_schema"])

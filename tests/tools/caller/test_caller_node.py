@@ -10,21 +10,11 @@ import pytest
 from knime_mcp.types.tool import MCPTool, WorkflowTool, to_json_text
 from tests.support.pages import RunPage
 
+OUTCOME = ["Result", "Status", "Error"]
 COLUMNS = [
-    "Tool name",
-    "Tool type",
-    "Server",
-    "Digest",
-    "Input row",
-    "Arguments",
-    "Status",
-    "Result",
-    "Structured result",
-    "Error",
-    "Files",
-    "Started at",
-    "Duration (s)",
-    "Attempts",
+    *OUTCOME,
+    *("Structured result", "Files", "Tool name", "Tool type", "Server", "Protocol", "Digest", "Input row"),
+    *("Arguments", "Started at", "Duration (s)", "Attempts"),
 ]
 
 
@@ -83,6 +73,19 @@ def test_one_call_per_row(server, tools_of, call, rows_of, form):
     (warning,) = result.warnings
     assert "'note'" in warning
     assert "failed" not in warning
+
+
+def test_results_are_the_input_and_what_came_unless_all_columns_are_wanted(server, tools_of, call, rows_of):
+    tools, table = tools_of(server.url("/one")), {"a": [1, None], "Status": ["x", "y"]}
+    promised = call(tools, table, execute=False, tool_name="add", all_columns=False).specs[0]["columnNames"]
+    result = call(tools, table, tool_name="add", all_columns=False)
+    assert result.outputs[0].column_names == promised[1:] == ["a", "Status (input)", *OUTCOME]
+    assert [(row["Result"], row["Status"]) for row in rows_of(result)] == [
+        ("2", "ok"),
+        (None, "invalid arguments"),
+    ]
+    again = call(tools, result.outputs[0].as_input(), tool_name="add")
+    assert [row["Arguments"] for row in rows_of(again)] == ['{"a":1}', "{}"]
 
 
 @pytest.mark.requirement("T61")
@@ -185,12 +188,12 @@ def test_the_first_image_is_a_picture_cell(server, tools_of, call):
 
 
 def test_the_view_shows_pictures_that_are_not_too_large(server, tools_of, call, monkeypatch):
-    from knime_mcp.tools.caller import calls_report as calls
+    from knime_mcp.tools.views import journal_page
 
     pixel = {"tools": tools_of(server.url("/one")), "tool_name": "pixel"}
     ((source, _),) = RunPage(call(**pixel).view_html).steps[0]["pictures"]
     assert source.startswith("data:image/png;base64,iVBOR")
-    monkeypatch.setattr(calls, "_LARGEST_PICTURE", 10)
+    monkeypatch.setattr(journal_page, "_LARGEST_PICTURE", 10)
     assert "pictures" not in RunPage(call(**pixel).view_html).steps[0]
 
 

@@ -28,7 +28,7 @@ def written():
     """Writes outcomes; gives the rows of each piece and the last piece."""
 
     def write(outcomes, **options):
-        layout = plan_results((), form=ColumnForm.PORTABLE, images=False)
+        layout = plan_results((), all_columns=ColumnForm.PORTABLE)
         sizes, last = [], []
 
         def sink(piece):

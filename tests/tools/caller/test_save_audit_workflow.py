@@ -3,8 +3,8 @@
 import pyarrow as pa
 import pytest
 
-from knime_mcp.knwf import check_archive, read_workflow
 from tests.knwf.java_streams import segment
+from tests.support.archives import check_archive, read_workflow
 
 pytestmark = pytest.mark.requirement("T49")
 
@@ -33,7 +33,7 @@ def test_running_a_step_of_it_makes_the_same_call(server, call, tmp_path):
         save_audit_workflow_to=str(tmp_path / "once.knwf"),
     )
     (node,) = read_workflow(tmp_path / "once.knwf").nodes
-    again = call(**node.parameters["model"])
+    again = call(**node.parameters["model"] | {"all_columns": True})
     rows = [result.outputs[0].to_pylist()[0] for result in (first, again)]
     for name in ("Arguments", "Result", "Structured result", "Digest", "Server"):
         assert rows[0][name] == rows[1][name] is not None

@@ -38,7 +38,6 @@ def test_a_tool_is_shown_with_all_that_is_known_of_it(serve):
         schema,
         title="Search the shop",
         annotations={"readOnlyHint": True, "destructiveHint": True},
-        outputSchema={"type": "object", "title": "Hits"},
     )
     page = catalogue(provision(serve([search], instructions="Be kind.")))
     shown = text_of(page)
@@ -55,10 +54,7 @@ def test_a_tool_is_shown_with_all_that_is_known_of_it(serve):
         "read only",
         "destructive",
         "contradiction",
-        '"limit": 10',
-        "Hits",
         "Be kind.",
-        "tools/list",
         "sha256:",
     ):
         assert words.lower() in shown.lower(), words

@@ -2,14 +2,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knime_mcp.tools.provider.provide import NamedServer, NameFilter, shown_names
+from knime_mcp.tools.provider.provide import NameFilter, shown_names
 from knime_mcp.types.routing import server_labels
 
 A, B = "https://a.example/mcp", "https://b.example/mcp"
 
 
 def names(*servers):
-    return shown_names([NamedServer(server=s, prefix=p, names=n) for s, p, n in servers])
+    return shown_names([s for s, *_ in servers], [[p + name for name in n] for _, p, n in servers])
 
 
 def test_names_of_one_server_are_kept():
@@ -116,6 +116,6 @@ def test_a_pattern_of_many_stars_is_quick():
 
 
 def test_a_server_that_lists_one_name_very_often_is_named_soon():
-    (names,) = shown_names([NamedServer(server="http://h/mcp", names=["a"] * 40_000)]).per_server
+    (names,) = shown_names(["http://h/mcp"], [["a"] * 40_000]).per_server
     assert names[-1] == "a (40000)"
     assert len(set(names)) == 40_000

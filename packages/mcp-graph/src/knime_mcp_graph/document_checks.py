@@ -1,7 +1,8 @@
 """Checks the graph of a tool: its nodes and ways, and the syntax of expressions.
 
-Errors are problems that the reference refuses as well, in its words, and wrong uses of features that the
-reference does not have. Anything that the reference would run is at most a warning.
+Documents are refused for what the reference refuses as well, in its words, and for wrong uses of features
+that the reference does not have. What surely fails as soon as it runs is an error, too, though the rest of
+the document can be used; what may fail is a warning.
 """
 
 from __future__ import annotations
@@ -14,19 +15,21 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from knime_mcp.yaml_text import as_mapping, did_you_mean, kind_of
 
 from .expressions import check_jsonata, unset_variables
-from .expressions.javascript import to_string
+from .expressions.javascript import scalar_text
 from .expressions.json_logic import ARRAY_LOOPS, OPERATORS, is_jsonata, wrong_var
-from .expressions.jsonata import FUNCTIONS
+from .expressions.jsonata import FUNCTIONS, called_functions
 from .graph_model import Expression, Rule, reachable
-from .nodes import EntryNode, ExitNode, SwitchNode, ToolNode
+from .nodes import KINDS, EntryNode, ExitNode, SwitchNode, ToolNode
+from .nodes.node import kind_in
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from knime_mcp.yaml_text import Findings, Path
 
-    from .graph_model import Part
+    from .graph_model import Dialect, Part
     from .nodes import Node
+    from .nodes.node import Way
 
     LookUp = Callable[[str, Path], None]
     """Gets an expression and its place."""
@@ -44,6 +47,10 @@ class PlacedNode:
     def id(self) -> str | None:
         value = as_mapping(self.raw).get("id")
         return value if isinstance(value, str) else None
+
+    def ways(self, dialect: Dialect) -> Iterator[Way]:
+        """Its ways, also if it is invalid."""
+        return kind_in(KINDS, self.raw).ways_of(as_mapping(self.raw), dialect)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +146,7 @@ class GraphChecks:
                 called = as_mapping(calls[0].raw).get("tool")
                 message = f'every way through the tool "{tool.name}" calls "{called}", which never ends'
                 fix = "Let a switch decide whether to call it again"
-                self.findings.warn(f"{message}: it calls itself", (*calls[0].path, "tool"), fix)
+                self.findings.fails(f"{message}: it calls itself", (*calls[0].path, "tool"), fix)
 
     def _ways(self, tool: PlacedTool, graph: Mapping[str, Sequence[str]], entry: str, exit_: str) -> None:
         reached = reachable(graph, [entry])
@@ -160,7 +167,8 @@ class GraphChecks:
                 self.findings.warn(message, placed.path, "Set the 'next' of another node to it, or remove it")
             elif placed.id not in leading and exit_ in reached:
                 message = f'no path leads from node "{placed.id}" in tool "{tool.name}" to the exit node'
-                self.findings.warn(f"{message}: a run that gets there never ends by itself", placed.path)
+                fix = f"Give it, or a node after it, a way that leads to '{exit_}'"
+                self.findings.fails(f"{message}: a run that gets there never ends", placed.path, fix)
 
     def _branches(
         self,
@@ -184,10 +192,10 @@ class GraphChecks:
             if node.id in part:
                 message = f'a path leads from branch "{start}" back to node "{node.id}"'
                 message = f"{message}, which is still running then"
-                self.findings.error(message, placed.path, f"End it with next: {node.next}")
+                self.findings.error(message, placed.path, f"Write next: {node.next} at its last node")
             elif node.next not in part:
                 message = f'the branch "{start}" of node "{node.id}" never reaches "{node.next}"'
-                self.findings.error(message, placed.path, "Its branches end there")
+                self.findings.error(message, placed.path, f"Write next: {node.next} at its last node")
             used.update(part - {node.id, node.next})
         for name in sorted(name for name, times in used.items() if times > 1):
             message = f'node "{name}" is in more than one branch of node "{node.id}"'
@@ -267,9 +275,10 @@ class _ExpressionChecks:
         self._look_up(text, path)
         for number in filter(None, _LONG_NUMBERS.findall(text)):
             if float(number) != int(number):
-                what = f"{self._node}: {number} becomes {to_string(float(number))} in an expression"
+                what = f"{self._node}: {number} becomes {scalar_text(float(number))} in an expression"
                 fix = "Whole numbers are exact up to 2^53 only; put it in quotes if it is an id"
                 self._findings.warn(what, path, fix)
+        called = called_functions(text)
         for name in unset_variables(text):
             if name in known:
                 continue
@@ -278,7 +287,8 @@ class _ExpressionChecks:
             else:
                 fix = did_you_mean(name, (*FUNCTIONS, *known))
             message = f"{self._node}: JSONata has no '${name}', and the expression does not set it"
-            self._findings.warn(message, path, fix)
+            tell = self._findings.fails if name in called else self._findings.warn
+            tell(message, path, fix)
 
     def part(self, part: Part, where: str) -> None:
         match part:
@@ -318,7 +328,7 @@ class _ExpressionChecks:
             if name not in OPERATORS:
                 fix = did_you_mean(name, OPERATORS) or "See https://jsonlogic.com/operations.html"
                 message = f"{self._node}: JSON Logic has no operator '{name}' ({where})"
-                self._findings.warn(f"{message}; a run fails here", (*path, name), fix)
+                self._findings.fails(f"{message}; a run fails here", (*path, name), fix)
         for name, value in parts.items():
             operands = cast("list[Any]", value)
             if name in ARRAY_LOOPS and isinstance(value, list) and len(parts) == 1:
@@ -354,7 +364,7 @@ class _ExpressionChecks:
         if value.startswith("$"):
             self._findings.error(text, path)
         else:
-            self._findings.warn(text, path, "A run fails here")
+            self._findings.fails(f"{text}; a run fails here", path)
 
 
 def _path_of(part: Expression | Rule) -> Path:

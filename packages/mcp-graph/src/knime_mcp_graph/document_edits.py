@@ -1,6 +1,6 @@
 """Changes of a document's data as people make them in the studio: nodes added, connected, renamed, removed.
 
-They work on what was read of the document, also if it has mistakes; `edited` of `yaml_text` writes it back.
+They work on what was read of the document, also if it has mistakes; `yaml_editing` writes it back.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from knime_mcp.types.errors import MCPError
 from knime_mcp.yaml_text import as_list, as_mapping
 
 from .expressions.json_logic import ARRAY_LOOPS, is_jsonata
-from .expressions.jsonata_names import renamed
+from .expressions.names import renamed
 from .graph_model import Dialect
 from .nodes import KINDS
 from .nodes.node import Form, kind_in

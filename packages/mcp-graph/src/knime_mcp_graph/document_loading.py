@@ -6,15 +6,16 @@ import logging
 import math
 import os
 import re
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from knime_mcp.runs.server_configs import ServerReading, read_mcp_file, unreadable
-from knime_mcp.tools.node_settings.named_servers import servers_file
-from knime_mcp.types.errors import MCPError
+from knime_mcp.tools.node_settings.named_servers import read_content, servers_file
+from knime_mcp.types.errors import FileFailed, MCPError
 from knime_mcp.yaml_text import (
     LIST,
     MAPPING,
@@ -30,14 +31,13 @@ from knime_mcp.yaml_text import (
     as_list,
     as_mapping,
     core_scalar,
-    edited,
     read,
     sorted_problems,
 )
 
 from .document_checks import GraphChecks
 from .document_reading import NodeReading, ToolReading, looks_like_jsonata
-from .expressions.javascript import plain_number, to_number, to_string
+from .expressions.javascript import plain_number, scalar_text
 from .graph_model import (
     Dialect,
     ExecutionLimits,
@@ -45,6 +45,7 @@ from .graph_model import (
     ServerMetadata,
 )
 from .known_fields import CalledTool, CalledTools, FieldChecks
+from .yaml_editing import edited
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -97,6 +98,7 @@ class CheckedDocument:
     problems: tuple[Problem, ...]
     dialect: Choice | None = None  # the dialect and the reason for it; None if nothing could be read
     source: Yaml | None = field(default=None, repr=False)  # what was read; None if it is no YAML
+    tools: Sequence[PlacedTool] = field(default=(), repr=False)  # as they are written
 
 
 def load_document(
@@ -125,6 +127,9 @@ def load_document(
         raise DocumentError(str(path), checked.problems)
     if checked.dialect is not None:
         _logger.info("%s: dialect '%s', because %s", path, checked.dialect.dialect, checked.dialect.reason)
+    for problem in checked.problems:
+        if problem.severity is Severity.ERROR:
+            _logger.warning("%s", problem.text(str(path)))
     return checked.document
 
 
@@ -180,7 +185,7 @@ def check_text(
     reading = ToolReading(findings, NodeReading(findings, chosen.dialect), raw)
     placed = reading.placed()
     # Also servers with mistakes, which are told already: a node that calls one is not wrong as well.
-    known = set(servers) | _names(raw)
+    known = {*servers, *_names(raw), *_names_in_config()}
     checks = GraphChecks(findings, known, [tool.name for tool in placed])
     for tool in placed:
         checks.check(tool)
@@ -188,8 +193,9 @@ def check_text(
     # Last, as it looks across all tools.
     checks.recursion(placed)
     problems = sorted_problems([*findings.problems, *mcp_problems])
-    if head is None or any(problem.severity is Severity.ERROR for problem in problems):
-        return CheckedDocument(document=None, problems=problems, dialect=chosen, source=source)
+    found = CheckedDocument(document=None, problems=problems, dialect=chosen, source=source, tools=placed)
+    if head is None or any(problem.refuses for problem in problems):
+        return found
     version, server, limits = head
     document = GraphDocument(
         version=version,
@@ -201,7 +207,7 @@ def check_text(
         path=path,
         warnings=problems,
     )
-    return CheckedDocument(document=document, problems=problems, dialect=chosen, source=source)
+    return replace(found, document=document)
 
 
 def _check_fields(
@@ -254,7 +260,13 @@ def _head(fields: Fields) -> tuple[str, ServerMetadata, ExecutionLimits] | None:
 
 
 #: What people write instead of the forms of a document. JSONata's objects and lists are YAML's, too.
-HINTS: Final = Hints(forms={"transform": "Write it as transform: {expr: ...}"}, quoted=frozenset({"expr"}))
+HINTS: Final = Hints(
+    forms={
+        "transform": "Write it as transform: {expr: ...}",
+        "next": "Write next: and the id of the node that follows",
+    },
+    quoted=frozenset({"expr"}),
+)
 _INT: Final = re.compile(r"([-+]?)(0b[01]+|0x[0-9a-fA-F]+|0o[0-7]+|[0-9]+)")
 _FLOAT: Final = re.compile(r"(?:[-+]?[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
 _INFINITE: Final = re.compile(r"([-+]?)\.(?:inf|Inf|INF)")
@@ -289,17 +301,19 @@ def javascript_scalar(text: str) -> Any:
         return math.nan
     if infinite := _INFINITE.fullmatch(text):
         return -math.inf if infinite[1] == "-" else math.inf
-    if (whole := _whole(text)) is not None:
-        number = to_number(whole)
-    elif _FLOAT.fullmatch(text):
-        number = float(text)
-    else:
-        value = core_scalar(text)
-        # All numbers of js-yaml were handled above; it does not accept "-.5".
-        return value if value is None or isinstance(value, bool) else text
-    if not math.isfinite(number):
-        return text
-    return number if isinstance(number, int) else plain_number(number)
+    if (whole := _whole(text)) is not None or _FLOAT.fullmatch(text):
+        number = _double(text if whole is None else whole)
+        return plain_number(number) if math.isfinite(number) else text
+    value = core_scalar(text)
+    # All numbers of js-yaml were handled above; it does not accept "-.5".
+    return value if value is None or isinstance(value, bool) else text
+
+
+def _double(number: str | int) -> float:
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf
 
 
 def _whole(text: str) -> int | None:
@@ -321,7 +335,7 @@ def rounded_number(text: str) -> tuple[str, str] | None:
     value = javascript_scalar(text)
     if written is None or isinstance(value, str) or value == written:
         return None
-    what = f"{text} becomes {to_string(value)}: whole numbers are exact up to 2^53 only"
+    what = f"{text} becomes {scalar_text(value)}: whole numbers are exact up to 2^53 only"
     return what, "Put it in quotes if it is an id"
 
 
@@ -329,10 +343,9 @@ _RULES: Final = Rules(
     merge_keys=True,
     most_values=100_000,
     deepest=200,
-    unread="x-",
     scalar=javascript_scalar,
     changed=rounded_number,
-    key=lambda text: to_string(javascript_scalar(text)),
+    key=lambda text: scalar_text(javascript_scalar(text)),
 )
 
 
@@ -411,3 +424,10 @@ def _servers(
 
 def _names(raw: dict[str, Any]) -> set[str]:
     return set(as_mapping(raw.get("mcpServers")))
+
+
+def _names_in_config() -> set[str]:
+    """The names of servers that ``knime-mcp config`` has, for those who misspell one."""
+    with suppress(FileFailed):  # without such a file there are none, and a wrong one is told elsewhere
+        return _names(read_content(servers_file()))
+    return set()

@@ -32,8 +32,7 @@ from .graph_model import (
     compiled,
     listable,
 )
-from .nodes import KINDS
-from .nodes.calling import CallingNode
+from .nodes import KINDS, CallingNode
 from .nodes.node import Node, Written, kind_in
 
 if TYPE_CHECKING:
@@ -110,7 +109,7 @@ class ToolReading:
         own_nodes = raw.get("nodes")
         nodes = self._nodes(as_list(own_nodes), (*path, "nodes"))
         if everywhere is not None:
-            nodes += _belonging(everywhere, called)
+            nodes += _belonging(everywhere, called, self._node_reading.dialect)
         elif own_nodes is None:
             fix = "Put them here, or all nodes into a list 'nodes' of the document"
             self._findings.error("'nodes' is missing", path, fix)
@@ -128,7 +127,7 @@ class ToolReading:
             raw = as_mapping(placed.raw)
             owner = _owner(placed)
             if raw.get("type") in ("entry", "exit") and owner is None:
-                fix = "In this layout, entry and exit nodes name their tool"
+                fix = "Write tool: and the name of the tool that begins or ends here"
                 self._findings.error("'tool' is missing", placed.path, fix)
             elif owner is not None and owner not in tools:
                 message = f'this node belongs to the tool "{owner}", which the document does not have'
@@ -205,7 +204,7 @@ def _owner(placed: PlacedNode) -> str | None:
     return owner if isinstance(owner, str) else None
 
 
-def _belonging(everywhere: list[PlacedNode], tool: str) -> list[PlacedNode]:
+def _belonging(everywhere: list[PlacedNode], tool: str, dialect: Dialect) -> list[PlacedNode]:
     """The nodes of the common list that name the tool, and the nodes that its runs can reach."""
     by_id: dict[str, list[PlacedNode]] = {}
     for placed in everywhere:
@@ -217,7 +216,7 @@ def _belonging(everywhere: list[PlacedNode], tool: str) -> list[PlacedNode]:
         placed = waiting.pop()
         if placed.path not in reached:
             reached.add(placed.path)
-            for way in placed.node.ways if placed.node is not None else ():
+            for way in placed.ways(dialect):
                 waiting += by_id.get(way.target, [])
     return [placed for placed in everywhere if placed.path in reached]
 
@@ -324,9 +323,7 @@ class NodeReading:
             return self.expression(value, (*path, "expr"))
         kind = {bool: "boolean", int: "number", float: "number"}.get(cast("type[Any]", type(value)), "object")
         message = f'Invalid expression object: "expr" property must be a string, got {kind}'
-        self.findings.warn(
-            f"{self._node}: {message}", (*path, "expr"), "The node will fail when it runs: put it in quotes"
-        )
+        self.findings.fails(f"{self._node}: {message}; a run fails here", (*path, "expr"), "Put it in quotes")
         return InvalidExpression(message=message, position=self.findings.source.at((*path, "expr")))
 
     def expression(self, text: str, path: Path) -> Expression:

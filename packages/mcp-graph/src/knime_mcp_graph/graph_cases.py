@@ -16,13 +16,13 @@ from knime_mcp.audit.secrets import marks_in
 from knime_mcp.client.protocol.tools import CallToolResult
 from knime_mcp.types.errors import ArgumentsInvalid, AuthError, MCPError, ServerError, SettingInvalid
 from knime_mcp.types.texts import beginning, canonical_json, why_no_json
-from knime_mcp.yaml_text import did_you_mean, kind_of
+from knime_mcp.yaml_text import MAPPING, Findings, Hints, Severity, Yaml
 
 from .executor import GraphExecutor
 from .expressions import Bounds, ExpressionError, evaluate
 from .expressions.engine import DEFAULT_SECONDS
 from .expressions.javascript import UNDEFINED, json_value
-from .nodes.calling import CallingNode
+from .nodes import CallingNode
 from .run_control import RunError
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from knime_mcp.audit.secrets import SecretMarker
+    from knime_mcp.yaml_text import Fields
 
     from .graph_model import GraphDocument
     from .nodes import Node
@@ -107,38 +108,46 @@ def read_cases(parsed: Any, file: str) -> tuple[GraphCase, ...]:
     Raises:
         SettingInvalid: Says what is wrong, and where.
     """
-    found = _object(parsed, file, {"cases"}).get("cases")
-    cases = tuple(
-        _read_case(raw, f"{file}, case {number}") for number, raw in enumerate(_list(found, file), 1)
-    )
+    findings = Findings(Yaml(data=parsed), hints=Hints(unknown=Severity.ERROR))
+    fields = findings.fields(parsed, ())
+    cases = [] if fields is None else [_read_case(case) for case in fields.mappings("cases")]
     names = [case.name for case in cases]
-    if twice := next((name for name in names if names.count(name) > 1), None):
-        raise SettingInvalid(f"{file}: two cases are called '{twice}'", setting="cases")
-    return cases
-
-
-def _read_case(raw: Any, where: str) -> GraphCase:
-    values = _object(raw, where, _keys(GraphCase))
-    where = f"{where} '{values['name']}'" if isinstance(values.get("name"), str) else where
-    texts = {"name": str, "tool": str, "arguments": dict, "error": str}
-    values = _typed(values, texts, {"name", "tool"}, where)
-    for key in ("path", "asserts"):
-        if key in values:
-            values[key] = tuple(_list(values[key], f"{where}, {key}"))
-            if wrong := [entry for entry in values[key] if not isinstance(entry, str)]:
-                raise SettingInvalid(f"{where}: '{key}' has texts, not {kind_of(wrong[0])}", setting="cases")
-    calls: list[RecordedServerCall] = []
-    for number, call in enumerate(_list(values.get("calls", []), f"{where}, calls"), 1):
-        place = f"{where}, call {number}"
-        kinds = {"server": str, "tool": str, "arguments": dict, "result": dict, "error": dict}
-        call_values = _typed(
-            _object(call, place, _keys(RecordedServerCall)), kinds, {"server", "tool"}, place
+    if fields is not None and fields.end() and (twice := [name for name in names if names.count(name) > 1]):
+        fields.misfit(f"two cases are called '{twice[0]}'", ("cases",))
+    for problem in findings.problems:
+        place = problem.position.key_path if problem.position else ""
+        raise SettingInvalid(
+            f"{file}{f', {place}' if place else ''}: {problem.message}", setting="cases", fix=problem.fix
         )
-        if ("result" in call_values) == ("error" in call_values):
-            raise SettingInvalid(f"{place}: needs either 'result' or 'error'", setting="cases")
-        calls.append(RecordedServerCall(**call_values))
-    values["calls"] = tuple(calls)
-    return GraphCase(**values)
+    return tuple(cases)
+
+
+def _read_case(fields: Fields) -> GraphCase:
+    case = GraphCase(
+        name=fields.text("name"),
+        tool=fields.text("tool"),
+        arguments=fields.mapping("arguments", default={}),
+        calls=tuple(_read_call(call) for call in fields.mappings("calls", default=[])),
+        path=tuple(fields.texts("path", default=None)) if "path" in fields else None,
+        result=fields.get("result", default=_ANY),
+        error=fields.optional_text("error"),
+        asserts=tuple(fields.texts("asserts", default=[])),
+    )
+    fields.end()
+    return case
+
+
+def _read_call(fields: Fields) -> RecordedServerCall:
+    call = RecordedServerCall(
+        server=fields.text("server"),
+        tool=fields.text("tool"),
+        arguments=fields.get("arguments", MAPPING, default=_ANY),
+        result=fields.get("result", MAPPING, default=None),
+        error=fields.get("error", MAPPING, default=None),
+    )
+    if fields.end() and (call.result is None) == (call.error is None):
+        fields.misfit("a call needs either 'result' or 'error'", fields.path)
+    return call
 
 
 def cases_in(file: Path) -> tuple[GraphCase, ...]:
@@ -158,43 +167,12 @@ def cases_in(file: Path) -> tuple[GraphCase, ...]:
     return read_cases(parsed, str(file))
 
 
-def _keys(kind: type) -> set[str]:
-    return {name.name for name in fields(kind)}
-
-
-def _object(value: Any, where: str, known: set[str]) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise SettingInvalid(f"{where}: this should be an object, not {kind_of(value)}", setting="cases")
-    for key in cast("dict[str, Any]", value):
-        if key not in known:
-            fix = did_you_mean(key, known) or f"There are: {', '.join(sorted(known))}"
-            raise SettingInvalid(f"{where}: '{key}' means nothing", setting="cases", fix=fix)
-    return dict(cast("dict[str, Any]", value))
-
-
-def _list(value: Any, where: str) -> list[Any]:
-    if not isinstance(value, list):
-        raise SettingInvalid(f"{where}: this should be a list, not {kind_of(value)}", setting="cases")
-    return cast("list[Any]", value)
-
-
-def _typed(values: dict[str, Any], kinds: dict[str, type], needed: set[str], where: str) -> dict[str, Any]:
-    for key in sorted(needed - set(values)):
-        raise SettingInvalid(f"{where}: '{key}' is missing", setting="cases")
-    for key, kind in kinds.items():
-        if key in values and not isinstance(values[key], kind):
-            wanted = {str: "a text", bool: "true or false"}.get(kind, "an object")
-            message = f"{where}: '{key}' should be {wanted}, not {kind_of(values[key])}"
-            raise SettingInvalid(message, setting="cases")
-    return values
-
-
 def _members(value: GraphCase | RecordedServerCall) -> dict[str, Any]:
     found = {name.name: getattr(value, name.name) for name in fields(value)}
     return {
         name: list(cast("tuple[Any, ...]", part)) if isinstance(part, tuple) else part
         for name, part in found.items()
-        if part is not _ANY and part is not None and part != () and not (name == "decisions" and not part)
+        if part is not _ANY and part is not None and part != ()
     }
 
 

@@ -18,7 +18,7 @@ from knime_mcp.yaml_text import Position, as_mapping
 
 from .expressions.javascript import json_value
 from .expressions.json_logic import vars_of
-from .expressions.plain_paths import nothing_found
+from .expressions.names import nothing_found
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -170,7 +170,7 @@ class GraphTool:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "by_id", {node.id: node for node in self.nodes})
-        object.__setattr__(self, "input_schema_json", compact_json(self.input_schema))
+        object.__setattr__(self, "input_schema_json", compact_json(json_value(dict(self.input_schema))))
 
     @property
     def entry(self) -> Node:

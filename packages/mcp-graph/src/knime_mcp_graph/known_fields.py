@@ -1,6 +1,6 @@
 """Compares the paths of expressions, and the arguments of calls, with the schemas at hand.
 
-Nothing is evaluated, and all that is found would run. A path is followed as long as it is one of plain names.
+Nothing is evaluated. A path is followed as long as it is one of plain names.
 """
 
 from __future__ import annotations
@@ -12,10 +12,9 @@ from knime_mcp.client.validation.argument_schemas import items, parts_of, proper
 from knime_mcp.yaml_text import as_list, as_mapping, did_you_mean
 
 from .document_checks import check_expressions
-from .expressions.plain_paths import asked_nodes, plain_paths
+from .expressions.names import asked_nodes, plain_paths
 from .graph_model import Expression, InvalidExpression
-from .nodes import EntryNode, McpNode, ToolNode
-from .nodes.calling import CallingNode
+from .nodes import CallingNode, EntryNode, McpNode, ToolNode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from knime_mcp.yaml_text import Findings, Path
 
     from .document_checks import PlacedTool
-    from .expressions.plain_paths import Name
+    from .expressions.names import Name
     from .nodes import Node
 
 _DEEPEST_LIST: Final = 8
@@ -75,8 +74,9 @@ class FieldChecks:
             self._node = f'Node "{node.id}"'
             check_expressions(self._findings, node, self._ids, self._looked_up)
             if isinstance(node, ToolNode) and (called := self._tools.called_by(node)) is not None:
-                for keys, message, fix in wrong_names(node, called.input_schema or {}):
-                    self._findings.warn(f"{self._node}: {message}", (*path, *keys), fix)
+                for wrong in wrong_arguments(node, called.input_schema or {}):
+                    tell = self._findings.fails if wrong.surely else self._findings.warn
+                    tell(f"{self._node}: {wrong.message}", (*path, *wrong.keys), wrong.fix)
 
     def _looked_up(self, text: str, path: Path) -> None:
         for name in asked_nodes(text):
@@ -123,23 +123,58 @@ class FieldChecks:
         self._findings.warn_at(f"{self._node}: {message}", position, fix)
 
 
-def wrong_names(
-    node: CallingNode, schema: Mapping[str, Any]
-) -> Iterator[tuple[tuple[str, ...], str, str | None]]:
-    """Required arguments that are missing, and unknown ones: their keys, what is wrong, the fix."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrongArgument:
+    """What is wrong with an argument: its key below the node, and whether the call surely fails."""
+
+    keys: tuple[str, ...]
+    surely: bool
+    message: str
+    fix: str | None = None
+
+
+def wrong_arguments(node: CallingNode, schema: Mapping[str, Any]) -> Iterator[WrongArgument]:
+    """Required arguments that are missing, unknown ones, and wrong values that are known before a run."""
     if isinstance(node.args, Expression | InvalidExpression):
         return  # the expression makes all arguments
     args, properties = as_mapping(node.args), properties_in(schema, schema)
+    is_closed = schema.get("additionalProperties", True) is False
     for name in as_list(schema.get("required")):
         has_default = "default" in as_mapping(properties.get(name))
         if name not in args and not (has_default and isinstance(node, ToolNode)):
-            yield ("args",), f'the tool "{node.tool}" requires the argument "{name}"', None
-    # A schema without any properties says nothing of the arguments.
-    if properties or schema.get("additionalProperties", True) is False:
-        for name in args:
-            if name not in properties:
-                fix = did_you_mean(name, properties)
-                yield ("args", name), f'the tool "{node.tool}" has no argument "{name}"', fix
+            message = f'the tool "{node.tool}" requires the argument "{name}"'
+            yield WrongArgument(keys=("args",), surely=True, message=message)
+    for name, value in args.items():
+        # A schema without any properties says nothing of the arguments.
+        if name not in properties and (properties or is_closed):
+            message = f'the tool "{node.tool}" has no argument "{name}"'
+            fix = did_you_mean(name, properties)
+            yield WrongArgument(keys=("args", name), surely=is_closed, message=message, fix=fix)
+        elif _is_literal(value) and (wrong := _violation(properties.get(name), value)):
+            message = f'the argument "{name}" of the tool "{node.tool}": {wrong}'
+            yield WrongArgument(keys=("args", name), surely=True, message=message)
+
+
+def _is_literal(value: Any) -> bool:
+    """Returns whether the value is known before the run."""
+    if isinstance(value, Expression | InvalidExpression):
+        return False
+    return all(map(_is_literal, [*as_mapping(value).values(), *as_list(value)]))
+
+
+def _violation(schema: Any, value: Any) -> str | None:
+    """The problem of a literal value, or None. Schemas with references are not checked."""
+    import jsonschema_rs
+
+    # A reference leads into the whole schema, of which this is a part.
+    if not isinstance(schema, dict) or "$ref" in str(as_mapping(schema)):
+        return None
+    try:
+        validator = jsonschema_rs.validator_for(as_mapping(schema))
+        error = next(iter(validator.iter_errors(value)), None)
+    except (jsonschema_rs.ValidationError, ValueError):
+        return None
+    return None if error is None else error.message
 
 
 def _declared(schema: Any, root: Mapping[str, Any]) -> tuple[dict[str, Any] | None, bool]:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from knime_mcp.client.limits import Timeouts
-from knime_mcp.client.validation.argument_schemas import properties_in
 from knime_mcp.runs.server_configs import client_for
 from knime_mcp.types.errors import MCPError
-from knime_mcp.yaml_text import Problem, Severity, as_list, as_mapping, one_of
+from knime_mcp.yaml_text import Problem, Severity, as_mapping, one_of
 
-from .graph_model import Expression, InvalidExpression
-from .known_fields import CalledTool, wrong_names
+from .known_fields import CalledTool, wrong_arguments
 from .nodes import McpNode
 
 if TYPE_CHECKING:
@@ -77,48 +75,15 @@ def _call(node: McpNode, tools: Mapping[str, ToolDefinition]) -> list[Problem]:
         fix = one_of(node.tool, sorted(tools))
         message = f'Node "{node.id}": the server "{node.server}" has no tool "{node.tool}"'
         return [_problem(message, node.written.at("tool"), Severity.ERROR, fix)]
-    if isinstance(node.args, Expression | InvalidExpression):
-        return []  # the expression makes all arguments
-    schema = as_mapping(tool.input_schema)
-    refused = schema.get("additionalProperties") is False
-    problems: list[Problem] = []
-    for keys, message, fix in wrong_names(node, schema):
-        severity = Severity.ERROR if refused or keys == ("args",) else Severity.WARNING
-        problems.append(_problem(f'Node "{node.id}": {message}', node.written.at(*keys), severity, fix))
-    properties = properties_in(schema, schema)
-    for name, value in as_mapping(node.args).items():
-        if name in properties and _is_literal(value) and (wrong := _violation(properties[name], value)):
-            message = f'Node "{node.id}": the argument "{name}" of the tool "{node.tool}": {wrong}'
-            problems.append(_problem(message, node.written.at("args", name), Severity.ERROR))
-    return problems
-
-
-def _is_literal(value: Any) -> bool:
-    """Returns whether the value is known before the run."""
-    match value:
-        case Expression() | InvalidExpression():
-            return False
-        case dict():
-            return all(_is_literal(entry) for entry in as_mapping(value).values())
-        case list():
-            return all(_is_literal(entry) for entry in as_list(value))
-        case _:
-            return True
-
-
-def _violation(schema: Any, value: Any) -> str | None:
-    """The problem of a literal value, or None. Schemas with references are not checked."""
-    import jsonschema_rs
-
-    # A reference leads into the whole schema, of which this is a part.
-    if not isinstance(schema, dict) or "$ref" in str(as_mapping(schema)):
-        return None
-    try:
-        validator = jsonschema_rs.validator_for(as_mapping(schema))
-        error = next(iter(validator.iter_errors(value)), None)
-    except (jsonschema_rs.ValidationError, ValueError):
-        return None
-    return None if error is None else error.message
+    return [
+        _problem(
+            f'Node "{node.id}": {wrong.message}',
+            node.written.at(*wrong.keys),
+            Severity.ERROR if wrong.surely else Severity.WARNING,
+            wrong.fix,
+        )
+        for wrong in wrong_arguments(node, as_mapping(tool.input_schema))
+    ]
 
 
 def _problem(message: str, position: Position | None, severity: Severity, fix: str | None = None) -> Problem:

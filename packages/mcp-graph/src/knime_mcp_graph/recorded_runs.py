@@ -1,8 +1,9 @@
-"""The values that a node of a saved run saw, for expressions that are tried on real data."""
+"""What a run tells afterwards: the ways that it took, and the values that a node of it saw."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import re
+from typing import TYPE_CHECKING, Any, Final
 
 from knime_mcp.types.errors import SettingInvalid
 from knime_mcp.yaml_text import as_list, as_mapping, did_you_mean
@@ -31,24 +32,25 @@ def evaluate_in_run(expression: str, recorded: Any, at: str | None = None) -> An
         SettingInvalid: The run has no such execution.
         ExpressionError: The expression failed.
     """
-    view = _view(_records(recorded), at)
+    view = _view(saved_records(recorded), at)
     bounds = Bounds(seconds=DEFAULT_SECONDS)
     return evaluate(expression, view.context, bounds=bounds, answers=view.answer)
 
 
 def rule_in_run(rule: Any, recorded: Any, at: str | None = None, *, standard: bool = False) -> bool:
     """Whether a rule of a switch holds, on what a node of a saved run saw; see `evaluate_in_run`."""
-    view = _view(_records(recorded), at)
+    view = _view(saved_records(recorded), at)
     bounds = Bounds(seconds=DEFAULT_SECONDS)
     return holds(rule, view.context, standard=standard, bounds=bounds, answers=view.answer)
 
 
 def context_in_run(recorded: Any, at: str | None = None) -> dict[str, Any]:
     """The values that a node of a saved run saw, by node; see `evaluate_in_run`."""
-    return json_value(_view(_records(recorded), at).context)
+    return json_value(_view(saved_records(recorded), at).context)
 
 
-def _records(recorded: Any) -> list[NodeRecord]:
+def saved_records(recorded: Any) -> list[NodeRecord]:
+    """The executions of a saved run, or of their list alone, as other programs write it."""
     members = as_mapping(recorded)
     raw = as_list(recorded) or as_list(members.get("executionHistory", members.get("history")))
     found = [_record(index, as_mapping(entry)) for index, entry in enumerate(raw)]
@@ -59,17 +61,59 @@ def _records(recorded: Any) -> list[NodeRecord]:
 
 
 def _record(index: int, raw: Mapping[str, Any]) -> NodeRecord:
+    error, took = raw.get("error"), raw.get("duration")
     return NodeRecord(
         index=index,
         node_id=str(raw.get("nodeId") or ""),
         node_type=str(raw.get("nodeType") or ""),
-        branch=tuple(map(str, as_list(raw.get("branch")))),
+        branch=tuple(name for name in map(str, as_list(raw.get("branch"))) if _BRANCH.fullmatch(name)),
         input=raw.get("input", UNDEFINED),
         output=raw.get("output", UNDEFINED),
         content=as_list(raw.get("content")),
         start_time=0.0,
-        error=as_mapping(raw["error"]).get("message", "") if "error" in raw else None,
+        end_time=took if isinstance(took, int | float) else None,
+        error=str(as_mapping(error).get("message", error)) if error else None,
     )
+
+
+Ways = list[tuple[str, str]]
+"""Pairs of the ids of nodes."""
+
+
+def ways_taken(records: Sequence[NodeRecord]) -> list[Ways | None]:
+    """For each execution the ways by which the run came to it; None for those of tools that nodes called.
+
+    Branches and entries of a loop run side by side: in each of them a node follows the one before it, and the
+    first one follows the node that the branch belongs to. When that goes on, they have ended: the entries of
+    a loop where they began, branches at the node behind them.
+    """
+    by_index = {record.index: record for record in records}
+    last: dict[tuple[str, ...], NodeRecord] = {}
+    ends: dict[int, dict[str, str]] = {}  # by the node around them, the last node of each branch
+    found: list[Ways | None] = []
+    for record in records:
+        if callers(record, by_index):
+            found.append(None)
+            continue
+        ways: Ways = []
+        before = last.get(record.branch)
+        if before is not None:
+            ways.append((before.node_id, record.node_id))
+            meeting = before.node_id if before.node_type == "forEach" else record.node_id
+            ways += [(end, meeting) for end in ends.pop(before.index, {}).values()]
+        if record.branch:
+            around = by_index[_opener(record.branch[-1])]
+            ways += [] if before is not None else [(around.node_id, record.node_id)]
+            ends.setdefault(around.index, {})[record.branch[-1]] = record.node_id
+        last[record.branch] = record
+        found.append(ways)
+    return found
+
+
+def callers(record: NodeRecord, by_index: Mapping[int, NodeRecord]) -> list[str]:
+    """The nodes that called the tool of an execution, outermost first; none for the run's own tool."""
+    openers = [by_index[_opener(name)] for name in record.branch]
+    return [opener.node_id for opener in openers if opener.node_type == "tool"]
 
 
 def _view(records: Sequence[NodeRecord], at: str | None) -> View:
@@ -106,6 +150,9 @@ def _filled(view: View, records: Sequence[NodeRecord], branch: tuple[str, ...], 
                 view.join(joined)
         view.add(record)
     return view
+
+
+_BRANCH: Final = re.compile(r".*#([0-9]+)\[.*\]", re.DOTALL)
 
 
 def _opener(name: str) -> int:

@@ -291,9 +291,9 @@ class Toolkit:
     def _accepted(self, before: GraphDocument | None) -> Raw:
         """Judges the document as it is now, with a change that is not saved yet."""
         checked, name = self._desk.checked(), self._desk.file.name
-        if checked.document is None:
+        errors = [problem for problem in checked.problems if problem.severity is Severity.ERROR]
+        if errors or checked.document is None:
             lines = self._desk.text.splitlines()
-            errors = [problem for problem in checked.problems if problem.severity is Severity.ERROR]
             told = "".join(
                 (f"\n  {lines[problem.position.line - 1].strip()}" if problem.position else "")
                 + f"\n    {problem.text(name)}"

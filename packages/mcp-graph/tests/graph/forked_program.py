@@ -5,10 +5,11 @@ import os
 import sys
 from contextlib import contextmanager
 
-from knime_mcp_graph import api, graph_service, graph_serving
+from knime_mcp.web import listening, tool_server
+from knime_mcp_graph import api, graph_service
 from knime_mcp_graph.commands import program
 
-_LOADED = (api, graph_service, graph_serving, program)
+_LOADED = (api, graph_service, listening, tool_server, program)
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload([__name__])
 

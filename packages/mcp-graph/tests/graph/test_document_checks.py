@@ -134,9 +134,9 @@ def test_branches_that_lead_back_are_one_mistake_each():
     checked = check_text(one_tool("{id: entry, type: entry, next: a}", *nodes, EXIT), dialect="next")
     said = [(problem.message.partition(", which")[0], problem.fix) for problem in checked.problems]
     assert said == [
-        ('a path leads from branch "b" back to node "a"', "End it with next: j"),
-        ('a path leads from branch "c" back to node "a"', "End it with next: j"),
-        ('a path leads from branch "d" back to node "c"', "End it with next: a"),
+        ('a path leads from branch "b" back to node "a"', "Write next: j at its last node"),
+        ('a path leads from branch "c" back to node "a"', "Write next: j at its last node"),
+        ('a path leads from branch "d" back to node "c"', "Write next: a at its last node"),
     ]
 
 
@@ -201,8 +201,6 @@ def test_what_the_reference_runs_is_only_a_warning(subtests):
             'the id "a" in tool "t" is also used on line 10; the last one counts',
         ),
         ([ENTRY, A, EXIT.replace("}", ", next: a}")], "its 'next' is ignored"),
-        ([ENTRY, switch('{rule: {"=<": [1, 2]}, next: exit}'), EXIT], "JSON Logic has no operator '=<'"),
-        ([ENTRY, switch('{rule: {var: ""}, next: exit}'), EXIT], "A run fails here"),
         (
             [ENTRY, switch("{rule: {some: [{var: entry.l}, {var: entry.n}]}, next: exit}"), EXIT],
             "inside of some, 'entry.n' is a path in the entry (condition 1)",
@@ -216,15 +214,6 @@ def test_what_the_reference_runs_is_only_a_warning(subtests):
             "inside of a rule of the standard, 'a * 2' is a path",
         ),
         ([ENTRY, switch("{next: exit}"), EXIT], "never holds"),
-        (
-            [
-                ENTRY,
-                switch("{rule: true, next: b}"),
-                "{id: b, type: transform, transform: {expr: '1'}, next: b}",
-                EXIT,
-            ],
-            'no path leads from node "b" in tool "t" to the exit node',
-        ),
         ([ENTRY, A.replace("next", "nxt: b, next"), EXIT], "Did you mean 'next'?"),
     ]:
         with subtests.test(nodes=nodes, said=said):
@@ -232,6 +221,44 @@ def test_what_the_reference_runs_is_only_a_warning(subtests):
             assert checked.document is not None, texts(checked)
             assert said in "\n".join(texts(checked, Severity.WARNING))
             assert checked.document.warnings == checked.problems
+
+
+def test_what_surely_fails_when_it_runs_is_an_error_and_the_rest_can_be_used(subtests):
+    numbers = "{type: object, properties: {n: {type: integer}}, required: [n]}"
+    for node, said in [
+        (
+            switch('{rule: {"=<": [1, 2]}, next: exit}'),
+            "JSON Logic has no operator '=<' (condition 1); a run",
+        ),
+        (switch('{rule: {"<<": [{var: entry.n}, 2]}, next: exit}'), "JSON Logic has no operator '<<'"),
+        (switch('{rule: {var: ""}, next: exit}'), "a run fails here"),
+        (switch('{rule: {var: "$entyr(1)"}, next: exit}'), "JSONata has no '$entyr'"),
+        (transform("$upercase(entry.n)", node="a"), "JSONata has no '$upercase'"),
+        ("{id: a, type: transform, transform: {expr: '1'}, next: a}", "a run that gets there never ends"),
+        (
+            "{id: a, type: tool, tool: u, args: {n: {expr: 5}}, next: exit}",
+            "must be a string, got number; a run",
+        ),
+        ("{id: a, type: tool, tool: u, args: {}, next: exit}", 'requires the argument "n"'),
+        ("{id: a, type: tool, tool: u, args: {n: five}, next: exit}", 'the argument "n" of the tool "u":'),
+    ]:
+        with subtests.test(node=node, said=said):
+            more = tool("{id: entry, type: entry, next: exit}", EXIT, name="u", schema=numbers)
+            choice = switch("{rule: {var: entry.x}, next: a}").replace("id: a", "id: way")
+            tools = tool(ENTRY.replace("next: a", "next: way"), choice, node, EXIT)
+            checked = check_text(yaml(tools, more, servers=""), dialect="next")
+            (error,) = texts(checked)
+            assert said in error
+            assert checked.document is not None
+
+
+def test_a_misspelt_server_of_the_users_own_is_named(tmp_path, monkeypatch):
+    file = tmp_path / "servers.json"
+    file.write_text('{"mcpServers": {"weather": {"command": "python3"}}}')
+    monkeypatch.setenv("KNIME_MCP_SERVERS", str(file))
+    call = "{id: a, type: mcp, server: wether, tool: x, args: {}, next: exit}"
+    (error,) = texts(check_text(one_tool(ENTRY, call, EXIT)))
+    assert "Did you mean 'weather'?" in error
 
 
 def test_the_standards_vars_inside_of_loops_are_fine():
@@ -364,7 +391,7 @@ ONCE_MORE = "{id: a, type: tool, tool: t, args: {}, next: exit}"
 def test_recursion_that_never_ends_is_named(tools, said):
     checked = check_text(yaml(*tools, servers=""), dialect="next")
     assert checked.document is not None
-    found = [text for text in texts(checked, Severity.WARNING) if "calls itself" in text]
+    found = [text for text in texts(checked) if "calls itself" in text]
     assert len(found) == len(said)
     for text, (name, called) in zip(found, said, strict=True):
         assert f"every way through the tool {name} calls {called}" in text

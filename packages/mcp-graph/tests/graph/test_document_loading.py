@@ -7,7 +7,7 @@ import pytest
 
 from knime_mcp.runs.server_configs import StdioConfig, UrlConfig
 from knime_mcp.yaml_text import Severity
-from knime_mcp_graph.document_loading import DocumentError, check_text, load_document, read_yaml
+from knime_mcp_graph.document_loading import DocumentError, check_text, load_document
 from knime_mcp_graph.graph_model import (
     Dialect,
     Expression,
@@ -432,11 +432,3 @@ def test_what_may_have_several_forms_is_one_mistake(more, key, said):
     (error,) = texts(check_text(one_tool(*nodes, more=servers)))
     name = key.rpartition(".")[2]
     assert error.endswith(f"error: '{name}' must be {said} (at tools[0].nodes[1].{key})")
-
-
-def test_what_stands_under_a_key_of_ones_own_is_read_only_where_something_refers_to_it():
-    read = read_yaml("x-a: {b: &b {c: 1}, d: [1, {e: &e 2}], c: 1, c: 2}\ny: *b\nz: *e\n", "f")
-    assert read.data == {"x-a": None, "y": {"c": 1}, "z": 2}
-    assert not read.problems
-    with pytest.raises(DocumentError, match="there is no anchor"):
-        read_yaml("x-a: [*b]\n", "f")

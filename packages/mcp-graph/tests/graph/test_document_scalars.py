@@ -4,7 +4,11 @@ import math
 
 import pytest
 
-from knime_mcp_graph.document_loading import DocumentError, javascript_scalar, read_yaml
+from knime_mcp_graph.document_loading import DocumentError, check_text, javascript_scalar, read_yaml
+from knime_mcp_graph.executor import GraphExecutor
+from knime_mcp_graph.studio.sketches import sketches
+
+from .graphs import one_tool, transform
 
 pytestmark = pytest.mark.quick
 
@@ -72,3 +76,17 @@ def test_text_that_is_no_document():
     (problem,) = caught.value.problems
     assert problem.position.line == 2
     assert "no tabs" in problem.text("f")
+
+
+def test_infinite_numbers_are_those_of_javascript_wherever_they_stand():
+    text = one_tool(
+        "{id: entry, type: entry, next: way}",
+        '{id: way, type: switch, conditions: [{rule: {">": [{var: entry.n}, .inf]}, next: a},'
+        ' {rule: {">": [{var: entry.n}, -.inf]}, next: b}], next: a}',
+        transform("{'r': 'a'}", node="a"),
+        transform("{'r': 'b'}", node="b"),
+        "{id: exit, type: exit}",
+    ).replace("inputSchema: {type: object}", "inputSchema: {type: object, properties: {n: {default: .inf}}}")
+    checked = check_text(text)
+    assert sketches(checked)[0]["ways"][1]["label"] == "entry.n > Infinity"
+    assert GraphExecutor(checked.document, None).run("t", {"n": 5}).result == {"r": "b"}

@@ -146,15 +146,18 @@ def test_what_a_case_written_by_hand_expects(expected, failures):
 @pytest.mark.parametrize(
     ("raw", "said"),
     [
-        ([], "f: this should be an object, not a list"),
-        ({"case": []}, "f: 'case' means nothing"),
-        ({"cases": [{"tool": "t"}]}, "f, case 1: 'name' is missing"),
-        ({"cases": [{"name": "a", "tool": "t", "reslt": 1}]}, "f, case 1: 'reslt' means nothing"),
-        ({"cases": [{"name": "a", "tool": "t", "path": "x"}]}, "f, case 1 'a', path: this should be a list"),
-        ({"cases": [{"name": "a", "tool": 1}]}, "f, case 1 'a': 'tool' should be a text"),
+        ([], "f: the document must be a mapping (key: value), not a list"),
+        ({"case": []}, "f: 'cases' is missing"),
+        ({"cases": [{"tool": "t"}]}, "f, cases[0]: 'name' is missing"),
+        (
+            {"cases": [{"name": "a", "tool": "t", "reslt": 1}]},
+            "f, cases[0].reslt: the key 'reslt' is not known",
+        ),
+        ({"cases": [{"name": "a", "tool": "t", "path": "x"}]}, "f, cases[0].path: 'path' must be a list"),
+        ({"cases": [{"name": "a", "tool": 1}]}, "f, cases[0].tool: 'tool' must be text"),
         (
             {"cases": [{"name": "a", "tool": "t", "calls": [{"server": "s", "tool": "u"}]}]},
-            "f, case 1 'a', call 1: needs either 'result' or 'error'",
+            "f, cases[0].calls[0]: a call needs either 'result' or 'error'",
         ),
         ({"cases": [{"name": "a", "tool": "t"}, {"name": "a", "tool": "t"}]}, "two cases are called 'a'"),
     ],

@@ -6,7 +6,7 @@ import pytest
 
 from knime_mcp_graph.api import McpGraphApi
 from knime_mcp_graph.document_loading import check_text
-from knime_mcp_graph.expressions.plain_paths import nothing_found
+from knime_mcp_graph.expressions.names import nothing_found
 from knime_mcp_graph.online_checks import check_online
 
 from .graphs import ENTRY, EXIT, call, document, load, one_tool, tool, transform, yaml

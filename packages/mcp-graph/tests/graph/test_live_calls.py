@@ -30,8 +30,13 @@ COUNTING = (
 
 
 @pytest.mark.requirement("G4")
-@pytest.mark.parametrize("mode", ERAS)
-@pytest.mark.parametrize("transport", ["http", "stdio"])
+@pytest.mark.parametrize(
+    ("transport", "mode"),
+    [
+        *zip(("http", "stdio"), ERAS, strict=True),
+        *(pytest.param(*way, marks=pytest.mark.long) for way in zip(("stdio", "http"), ERAS, strict=True)),
+    ],
+)
 def test_a_hundred_calls_at_once_have_a_state_each(tmp_path, transport, mode):
     file = graph_file(tmp_path, *COUNTING)
     chance = random.Random(7)

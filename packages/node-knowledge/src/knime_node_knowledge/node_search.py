@@ -38,8 +38,8 @@ from .query_words import (
     within_one_edit,
 )
 from .typed_words import typed_words
-from .vocabulary import in_english, vocabulary
-from .word_meanings import telling_words
+from .vocabulary import vocabulary
+from .word_meanings import has_meaning, telling_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -110,9 +110,6 @@ _FREQUENT: Final = 0.05
 _FEW_ENOUGH: Final = 60
 """A word in more nodes than this, and in more than the share `_FREQUENT`, is not searched on its own."""
 
-_BY_CHANCE: Final = 1_000
-"""A word in fewer than one of so many nodes may be there by chance, for example from another language."""
-
 _SHORTEST_PREFIX: Final = 2
 _SHORTEST_FOR_TYPOS: Final = 4
 _SHORT_PLURAL: Final = 4
@@ -172,7 +169,6 @@ def search(
     if not query.key:
         return SearchAnswer(hits=(), total=0, cut=query.cut)
     index = index_of(reader)
-    instead: dict[str, str] = {}
     function = vocabulary().functions.get(query.formula)
     if function is not None:
         query = parse_query(query.formula)
@@ -183,10 +179,6 @@ def search(
     # What is passed to a function is compared with nothing.
     kinds = () if query.function else typed_words(query.text)
     said = kinds or [part for word in query.words for part in word.parts or (word.text,)]
-    if not _is_name(index, query):
-        english, instead = in_english(query.key, lambda word: is_word_of(reader, word))
-        if english != query.key:
-            query = parse_query(english)
     found: dict[int, Hit] = {}
     settings = _with_settings(reader, text)
     if function is None:
@@ -209,12 +201,10 @@ def search(
         hit.score = min(hit.score, better.score)
     shown = hits[offset : offset + limit]
     _add_reasons(reader, shown, nearness)
-    # Phrases have words of other languages as well, so such a word was found as it is.
-    translated = (entry for entry in instead.items() if not is_asked(reader, entry[0]))
     return SearchAnswer(
         hits=tuple(shown),
         total=len(hits),
-        corrected=(*translated, *corrected.items()),
+        corrected=tuple(corrected.items()),
         unknown=()
         if hits and hits[0].tier <= Tier.CALLED
         else _unknown(reader, query, {*corrected.values(), *settings.values()}),
@@ -243,7 +233,7 @@ def _unknown(reader: CatalogueReader, query: Query, known_as: set[str]) -> tuple
     """The words of a query that no node has and nobody asks with: what is found is not about them."""
 
     def is_known(word: str) -> bool:
-        has = _nodes_with(reader, word) or is_asked(reader, word) or vocabulary().inside(word)
+        has = _nodes_with(reader, word) or _is_said(reader, word) or vocabulary().inside(word)
         return bool(has) or not word.isalpha()
 
     words = {word.text: word.parts for word in query.words if word.text not in known_as}
@@ -478,7 +468,7 @@ def respelled(reader: CatalogueReader, query: Query) -> tuple[Query, dict[str, s
     found: dict[str, str] = {}
     for word in query.words:
         # Words and names of other tools are not typing errors.
-        if word.parts or vocabulary().knows(word.text) or _count(reader, word) or is_asked(reader, word.text):
+        if word.parts or vocabulary().knows(word.text) or _count(reader, word) or _is_said(reader, word.text):
             continue
         of_another_tool = vocabulary().misspelled(word.text) if len(query.words) == 1 else None
         near = of_another_tool.phrase if of_another_tool else _meant(reader, word.text)
@@ -498,11 +488,16 @@ def _respelled_words(reader: CatalogueReader, words: Iterable[str]) -> list[str]
     """The words, with typing errors corrected in those that nobody asks with."""
 
     def respelled(word: str) -> str:
-        if not word.isalpha() or word.isupper() or is_asked(reader, word):
+        if not word.isalpha() or word.isupper() or _is_said(reader, word):
             return word
         return _meant(reader, word) or word
 
     return [respelled(word) for word in words]
+
+
+def _is_said(reader: CatalogueReader, word: str) -> bool:
+    """Whether a word is right as it is, in any of the languages."""
+    return has_meaning(word) or is_asked(reader, word)
 
 
 def _meant(reader: CatalogueReader, word: str) -> str:
@@ -510,11 +505,6 @@ def _meant(reader: CatalogueReader, word: str) -> str:
     if is_unfinished(reader, word) and (len(near) <= len(word) or near.startswith(word)):
         return ""  # it counts as the beginning that it is, unless a letter within is missing
     return near
-
-
-def is_word_of(reader: CatalogueReader, word: str) -> bool:
-    """Returns whether so many nodes have a word that it is not there by chance."""
-    return _nodes_with(reader, word) * _BY_CHANCE > len(reader)
 
 
 def matches(reader: CatalogueReader, expansions: list[Expansion]) -> dict[int, NodeMatch]:

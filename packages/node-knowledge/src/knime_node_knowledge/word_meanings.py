@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from functools import cache
 from typing import TYPE_CHECKING, Final
@@ -26,6 +27,7 @@ _DOUBLED: Final = frozenset("bdgmnptlr")
 _JOINTS: Final = ("", "s", "n", "en", "e", "es")
 """Linking letters between the words of a German compound: Entscheidung-s-baum."""
 
+_UMLAUT: Final = re.compile("([aou])e")
 _SHORTEST_COMPOUND: Final = 8
 _SHORTEST_PART: Final = 4
 _SYNONYM: Final = 0.7
@@ -58,7 +60,14 @@ def root(word: str) -> str:
 def meanings(word: str) -> Mapping[str, float]:
     """The root of a word, then roots that mean the same, each with its closeness."""
     own = root(word)
-    return {**_related().get(own, {}), own: 1.0}
+    # Also with oe read as ö, of which folding has made an o.
+    related = _related().get(own) or _related().get(root(_UMLAUT.sub(r"\1", word)), {})
+    return {**related, own: 1.0}
+
+
+def has_meaning(word: str) -> bool:
+    """Whether a word means others that are known, as each word with a translation does."""
+    return len(meanings(word)) > 1
 
 
 def compound(word: str, known: frozenset[str]) -> tuple[str, ...]:

@@ -66,7 +66,10 @@ def test_build_tells_all_problems_of_a_pack_and_keeps_the_old_catalogue(cli, hom
     (tmp_path / "mine.yaml").write_text(PACK.replace("subtype: MINE", "subtipe: mine"))
     done = cli("knime-nodes", "build", "--bare", "--pack", "mine.yaml", "-o", "c.sqlite", env=homes)
     assert done.code == 1
-    assert "mine.yaml:4:21: nodes[0].subtipe: is not a key here; did you mean 'subtype'?" in done.err
+    assert (
+        "mine.yaml:4:21: nodes[0].subtipe: the key 'subtipe' is not known here. Did you mean 'subtype'?"
+        in done.err
+    )
     assert (tmp_path / "c.sqlite").read_bytes() == before
 
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knime_mcp.knwf.workflow_file import read_workflow
 from knime_mcp.knwf.workflow_model import NativeNode
 from knime_node_knowledge.configuration_check import check_configuration
 from knime_node_knowledge.node_model import SourceKind
+from tests.support.archives import read_workflow
 
 EXAMPLES = Path(__file__).parents[4] / "examples"
 NUMBERS = {"integer", "float", "number", "long", "double"}

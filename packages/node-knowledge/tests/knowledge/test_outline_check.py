@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from knime_mcp.knwf import read_workflow
 from knime_mcp.types.errors import ArgumentsInvalid
 from knime_node_knowledge.outline_check import check_workflow
 from knime_node_knowledge.port_types import ANYTHING, TABLE, is_connectable
 from node_facts.saved_outlines import outline_of
+from tests.support.archives import read_workflow
 
 pytestmark = pytest.mark.quick
 

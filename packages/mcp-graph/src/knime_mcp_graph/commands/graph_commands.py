@@ -50,31 +50,25 @@ _JSON_BEGINS = ("{", "[", '"', "@")
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A graph document (YAML).")]
 DialectOption = Annotated[
     DialectChoice,
-    typer.Option(
-        help="How the document is written: 'target' (conditions have a target, arguments that begin with $"
-        " are expressions) or 'next' (conditions have a next, expressions are written {expr: ...})."
-    ),
+    typer.Option(help="By which of its two forms the document is read, if 'check' names the wrong one."),
 ]
 McpFileOption = Annotated[
     Path | None,
-    typer.Option(
-        "--mcp", "-m", metavar="MCP.json", help="Further servers; those of the document win on a clash."
-    ),
+    typer.Option("--mcp", "-m", metavar="MCP.json", help="Further servers; the document's count first."),
 ]
 AuditOption = Annotated[
     Path | None,
-    typer.Option(metavar="FILE.jsonl", help="Add a record of each call that a graph makes to this journal."),
+    typer.Option(metavar="FILE.jsonl", help="Add a record of each call to this journal."),
 ]
 SecretArgumentOption = Annotated[
     list[str] | None,
     typer.Option(
         metavar="NAME",
-        help="Hide this argument, of a tool or of a call, in journals, traces and histories of runs; may be"
-        " repeated.",
+        help="Hide this argument wherever runs and calls are on record; may be repeated.",
     ),
 ]
-ValidateOption = Annotated[
-    bool, typer.Option(help="Compare arguments and results with the schemas in the document.")
+NoValidateOption = Annotated[
+    bool, typer.Option("--no-validate", help="Let arguments and results differ from their schemas.")
 ]
 
 
@@ -114,7 +108,8 @@ def check(
 ) -> ExitCode:
     """Find everything that is wrong with a graph document: syntax, expressions, ways through the graph.
 
-    Each problem comes with line, column and key path. The exit code is 0 if the document can be served.
+    Each problem comes with line, column and key path. The exit code is 0 without errors. What surely fails
+    when it runs is an error, though the rest of the document can be served.
 
     Example: mcpgraph check tools.yaml --online
     """
@@ -231,7 +226,7 @@ def run(
     mcp: McpFileOption = None,
     dialect: DialectOption = DialectChoice.AUTO,
     audit: AuditOption = None,
-    validate: ValidateOption = True,
+    no_validate: NoValidateOption = False,
 ) -> ExitCode:
     """Run a tool of a graph document once, and print its result.
 
@@ -259,7 +254,11 @@ def run(
         run = stack.enter_context(recorded_run(audit, about=about))
         api = stack.enter_context(
             McpGraphApi(
-                document, run=run, spans=spans, check_schemas=validate, secret_arguments=secret_argument or ()
+                document,
+                run=run,
+                spans=spans,
+                check_schemas=not no_validate,
+                secret_arguments=secret_argument or (),
             )
         )
         # The limit is of the process, which does nothing else here.
@@ -401,17 +400,19 @@ def serve(
     dialect: DialectOption = DialectChoice.AUTO,
     audit: AuditOption = None,
     secret_argument: SecretArgumentOption = None,
-    reload: Annotated[bool, typer.Option(help="Apply changes of the document while it is served.")] = True,
-    validate: ValidateOption = True,
+    no_reload: Annotated[
+        bool, typer.Option("--no-reload", help="Serve the document as it is now, whatever becomes of it.")
+    ] = False,
+    no_validate: NoValidateOption = False,
     unprotected: Annotated[
         bool,
-        typer.Option("--unprotected", help="Let everybody call who reaches an address beyond this machine."),
+        typer.Option("--unprotected", help="Let everybody call who reaches the address."),
     ] = False,
     tokens_file: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Over HTTP, let in only clients with a bearer token of this file (one a line).",
+            help="Let in only clients with a bearer token of this file, one a line.",
         ),
     ] = None,
     log_level: LogLevelOption = LogLevel.INFO,
@@ -437,8 +438,8 @@ def serve(
         dialect=dialect,
         audit=audit,
         secret_arguments=secret_argument or (),
-        reload=reload,
-        validate=validate,
+        reload=not no_reload,
+        validate=not no_validate,
         log_level=log_level,
         tokens=tokens_file,
     )

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
-from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from knime_mcp.runs.server_configs import StdioConfig, UrlConfig
@@ -24,12 +21,13 @@ from knime_mcp.tools.views.html import (
     table,
 )
 from knime_mcp.types.texts import beginning, origin_and_path, shortened, visible
-from knime_mcp.yaml_text import as_list, as_mapping
+from knime_mcp.yaml_text import as_mapping
 
+from ..expressions.javascript import UNDEFINED, json_value
 from ..graph_drawing import lay_out
 from ..graph_model import shown_part
-from ..nodes import ForEachNode, ToolNode
 from ..nodes.node import Shape
+from ..recorded_runs import callers, saved_records, ways_taken
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,6 +37,7 @@ if TYPE_CHECKING:
     from ..graph_drawing import Box, Drawing, DrawnLine
     from ..graph_model import GraphDocument, GraphTool
     from ..nodes import Node
+    from ..run_state import NodeRecord
 
 
 _MOST_RECORDS: Final = 500
@@ -47,38 +46,51 @@ _TRANSPORTS: Final = {"http": "streamable HTTP", "sse": "HTTP+SSE", "auto": "HTT
 
 
 def graph_page(name: str, document: GraphDocument, tools: Sequence[GraphTool], recorded: Any = None) -> str:
-    """Writes the page, self-contained; for what may be `recorded` see `read_run`."""
-    run = read_run(recorded) if recorded is not None else None
-    ran = tool_of(run, tools)
+    """Writes the page, self-contained; `recorded` is a saved run, see `saved_records`."""
+    records = [] if recorded is None else saved_records(recorded)
+    ran = _tool_of(as_mapping(recorded), records, tools) if records else None
     server = document.server
+    unknown = bool(records) and ran is None
     return page(
         f"{server.title} – graphs in {name}",
         STYLE,
         heading(1, server.title),
         paragraph(f"{name}, server {server.name} {server.version}", soft=True),
         paragraph(server.instructions) if server.instructions else None,
-        note("This run is of a tool that is not shown here", kind="warning") if run and ran is None else None,
-        join(_tool(index, tool, run if tool is ran else None) for index, tool in enumerate(tools)),
+        note("This run is of a tool that is not shown here", kind="warning") if unknown else None,
+        join(_tool(index, tool, records if tool is ran else []) for index, tool in enumerate(tools)),
         _servers(document.servers),
     )
 
 
-def _tool(index: int, tool: GraphTool, run: RecordedRun | None) -> Html:
+def _tool_of(
+    run: Mapping[str, Any], records: Sequence[NodeRecord], tools: Sequence[GraphTool]
+) -> GraphTool | None:
+    """The tool that ran: the one that the run names, or else the first that has all of its nodes."""
+    named = run.get("tool", run.get("toolName"))
+    nodes = {record.node_id for record in records if not record.branch}
+    return next(
+        (tool for tool in tools if (tool.name == named if named else nodes <= tool.by_id.keys())), None
+    )
+
+
+def _tool(index: int, tool: GraphTool, records: Sequence[NodeRecord]) -> Html:
     anchors = {node.id: f"tool{index}-node{number}" for number, node in enumerate(tool.nodes)}
-    records = run.records if run is not None else ()
+    ways = ways_taken(records)
     # The others are of tools that it calls, whose nodes are not in this drawing.
-    own = {number: record for number, record in enumerate(records) if calling_node(record, tool) is None}
+    own = [record for record, taken in zip(records, ways, strict=True) if taken is not None]
     steps: dict[str, list[str]] = {}
-    for number, record in own.items():
-        steps.setdefault(str(record["nodeId"]), []).append(str(number))
-    failed = frozenset(str(record["nodeId"]) for record in own.values() if record.get("error"))
+    for record in own:
+        steps.setdefault(record.node_id, []).append(str(record.index))
+    failed = frozenset(record.node_id for record in own if record.error)
     shown_steps = {node: _numbers(numbers) for node, numbers in steps.items()}
+    taken = frozenset(way for listed in ways for way in listed or ())
     return join(
         (
             heading(2, tool.name),
             paragraph(tool.description),
-            drawing(tool, anchors, shown_steps, ways_taken(list(own.values()), tool), failed),
-            _run(records, tool) if run is not None else None,
+            drawing(tool, anchors, shown_steps, taken, failed),
+            _run(records) if records else None,
             details("Arguments and result", _schemas(tool)),
             heading(3, "Nodes"),
             join(_node(node, anchors[node.id], steps.get(node.id, ()), records) for node in tool.nodes),
@@ -95,18 +107,19 @@ def _schemas(tool: GraphTool) -> Html:
     return join(join((heading(3, name), json_block(dict(schema)))) for name, schema in pairs)
 
 
-def _run(records: Sequence[Mapping[str, Any]], tool: GraphTool) -> Html:
+def _run(records: Sequence[NodeRecord]) -> Html:
     """The path of a run: nodes, durations and outputs."""
+    by_index = {record.index: record for record in records}
     rows = [
         (
-            str(number),
-            _node_name(record, tool),
-            str(record.get("nodeType", "")),
-            f"{record['duration']:.1f} ms" if isinstance(record.get("duration"), int | float) else "",
-            badge("failed", "bad") if record.get("error") else badge("ok", "good"),
-            _one_line(record.get("output")),
+            str(record.index),
+            " › ".join([*callers(record, by_index), record.node_id]),
+            record.node_type,
+            "" if record.duration is None else f"{record.duration:.1f} ms",
+            badge("failed", "bad") if record.error else badge("ok", "good"),
+            _one_line(json_value(record.output)),
         )
-        for number, record in enumerate(records[:_MOST_RECORDS])
+        for record in records[:_MOST_RECORDS]
     ]
     left_out = len(records) - _MOST_RECORDS
     heads = ("Step", "Node", "Type", "Took", "", "Output")
@@ -114,17 +127,11 @@ def _run(records: Sequence[Mapping[str, Any]], tool: GraphTool) -> Html:
     return join((heading(3, "Recorded run"), element("div", table(heads, rows), class_="run"), more))
 
 
-def _node_name(record: Mapping[str, Any], tool: GraphTool) -> str:
-    """The node's id; for a node of a called tool, after the id of the calling node."""
-    node, caller = str(record["nodeId"]), calling_node(record, tool)
-    return node if caller is None else f"{caller} › {node}"
-
-
 def _one_line(value: Any, limit: int = 100) -> str:
     return shortened(json.dumps(value, ensure_ascii=False, default=str), limit)
 
 
-def _node(node: Node, anchor: str, steps: Sequence[str], records: Sequence[Mapping[str, Any]]) -> Html:
+def _node(node: Node, anchor: str, steps: Sequence[str], records: Sequence[NodeRecord]) -> Html:
     ways = ", ".join(f"{way.label} → {way.target}".lstrip() for way in node.ways)
     runs = [_step(int(step), records) for step in steps[:_MOST_RECORDS]]
     summary = join((node.id, " ", badge(node.kind), " ", badge(f"{len(steps)}×", "good") if steps else None))
@@ -136,26 +143,22 @@ def _node(node: Node, anchor: str, steps: Sequence[str], records: Sequence[Mappi
     return element("details", element("summary", summary), body, id=anchor, open=True)
 
 
-def _step(number: int, records: Sequence[Mapping[str, Any]]) -> Html:
+def _step(number: int, records: Sequence[NodeRecord]) -> Html:
     """An execution of the node, with input and output."""
     record = records[number]
     # Without a recorded input, the output of the node before is shown instead.
-    before = record["input"] if "input" in record else records[number - 1].get("output") if number else None
-    error = record.get("error")
+    before = records[number - 1].output if number and record.input is UNDEFINED else record.input
+    output = _code("Output", _bounded(record.output))
     return details(
         f"Step {number}",
-        _code("Input", _bounded(before)) if number or "input" in record else None,
-        note(_error_text(error), kind="bad") if error else _code("Output", _bounded(record.get("output"))),
-        opened=number == 0 or bool(error),
+        None if before is UNDEFINED and not number else _code("Input", _bounded(before)),
+        note(record.error, kind="bad") if record.error else output,
+        opened=number == 0 or bool(record.error),
     )
 
 
-def _error_text(error: Any) -> str:
-    message = as_mapping(error).get("message", error)
-    return message if isinstance(message, str) else _one_line(message, 2000)
-
-
 def _bounded(value: Any) -> Any:
+    value = json_value(value)
     text = json.dumps(value, ensure_ascii=False, default=str)
     return value if len(text) <= _LONGEST_JSON else beginning(text, _LONGEST_JSON)
 
@@ -318,77 +321,3 @@ def _box(box: Box, node: Node, anchor: str, step: str | None, *, is_failed: bool
 
 def _short(text: str) -> str:
     return shortened(visible(text), _LONGEST_LABEL)
-
-
-_OWNER: Final = re.compile(r"(.*?)#[0-9]+\[", re.DOTALL)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedRun:
-    """A run that the executor recorded."""
-
-    tool: str | None  # the tool that ran, or None if it is not recorded
-    # one mapping per node that ran, in order, with ``nodeId``, ``nodeType``, ``output``, ``duration`` (ms),
-    # ``error`` and, if it was recorded, ``input`` and ``branch``
-    records: tuple[Mapping[str, Any], ...]
-
-
-def read_run(recorded: Any) -> RecordedRun:
-    """Reads a list of records, or a mapping with ``executionHistory`` or ``history``, and the ``tool``."""
-    members = as_mapping(recorded)
-    records = as_list(recorded) or as_list(members.get("executionHistory", members.get("history")))
-    tool = members.get("tool", members.get("toolName"))
-    return RecordedRun(
-        tool=tool if isinstance(tool, str) else None,
-        records=tuple(as_mapping(record) for record in records if "nodeId" in as_mapping(record)),
-    )
-
-
-def tool_of(run: RecordedRun | None, tools: Sequence[GraphTool]) -> GraphTool | None:
-    """The tool that ran: the recorded tool, or the first tool that has all recorded nodes."""
-    if run is None:
-        return None
-    if run.tool is not None:
-        return next((tool for tool in tools if tool.name == run.tool), None)
-    nodes = {str(record["nodeId"]) for record in run.records if not _line_of(record)}
-    return next((tool for tool in tools if nodes <= set(tool.by_id)), None)
-
-
-def calling_node(record: Mapping[str, Any], tool: GraphTool) -> str | None:
-    """The node that called the tool of a record; None if the record is of the run's own tool."""
-    owners = map(_owner_of, _line_of(record))
-    return next((owner for owner in owners if isinstance(tool.by_id.get(owner), ToolNode)), None)
-
-
-def ways_taken(records: Sequence[Mapping[str, Any]], tool: GraphTool) -> frozenset[tuple[str, str]]:
-    """The edges that a run took.
-
-    Branches and entries of a loop run at the same time: in each of them, a node follows the node before it in
-    the same line, and the first node follows the node that the branch or entry belongs to.
-    Returns pairs of the ids of nodes, from the records of the tool's own nodes.
-    """
-    lines: dict[tuple[str, ...], list[str]] = {}
-    for record in records:
-        lines.setdefault(_line_of(record), []).append(str(record["nodeId"]))
-    edges = {way for nodes in lines.values() for way in pairwise(nodes)}
-    for line, nodes in lines.items():
-        if not line:
-            continue
-        owner = _owner_of(line[-1])
-        edges.add((owner, nodes[0]))
-        node = tool.by_id.get(owner)
-        # The branches or entries have ended if the next node ran.
-        if node is not None and node.next is not None and (owner, node.next) in edges:
-            edges.add((nodes[-1], owner if isinstance(node, ForEachNode) else node.next))
-    return frozenset(edges)
-
-
-def _line_of(record: Mapping[str, Any]) -> tuple[str, ...]:
-    """The branches around a record, outermost first."""
-    return tuple(str(name) for name in as_list(record.get("branch")))
-
-
-def _owner_of(branch: str) -> str:
-    """The node that a branch belongs to: ``fan`` of ``fan#3[left]``."""
-    match = _OWNER.match(branch)
-    return match[1] if match is not None else branch

@@ -5,14 +5,16 @@ That is without typer, whose imports would take a third of the time until a serv
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import logging
 import sys
 from argparse import ArgumentParser, Namespace
 from contextlib import ExitStack
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from knime_mcp.cli.app import prepare, until_canceled
 from knime_mcp.cli.command_errors import ExitCode, UsageError, exit_code
@@ -21,11 +23,14 @@ from knime_mcp.cli.serving import LogLevel, announce, end_now, log_to_stderr
 from knime_mcp.version import VERSION
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Coroutine, Sequence
 
     import typer
 
+    from knime_mcp.web.tool_server import ToolServer
+
     from ..api import McpGraphApi
+    from ..graph_service import GraphService
 
 
 class DialectChoice(StrEnum):
@@ -63,7 +68,7 @@ def _run() -> None:
 
 def build_app(first: str | None = None) -> typer.Typer:
     """Builds the command line; of its first word only, if that names a command."""
-    from knime_mcp.cli.command_table import command_line
+    from knime_mcp.cli.commands import command_line
 
     app = command_line(__package__ or "", COMMANDS, first)
     app.callback()(lambda: None)  # a single command is still named
@@ -111,6 +116,8 @@ def parser() -> ArgumentParser:
 
 
 _SWITCH_SECONDS = 0.0005
+_GRACE_SECONDS = 3
+"""Time for runs to finish after a signal over HTTP."""
 
 
 def serve_document(
@@ -137,9 +144,10 @@ def serve_document(
     gc.disable()  # collections during the imports would take a tenth of the start
     import anyio
 
+    from knime_mcp.web.tool_server import ToolServer
+
     from ..api import McpGraphApi, spans_from_environment
     from ..graph_service import GraphService, Reload
-    from ..graph_serving import serve_http, serve_stdio
 
     # A thread that computes gives way this often. With Python's 5 ms, the answers of other calls would wait
     # for it several times each.
@@ -172,16 +180,46 @@ def serve_document(
         service = GraphService(load(), output_schemas=dialect is not DialectChoice.TARGET)
         gc.enable()
         gc.freeze()  # long-lived objects; collecting them would delay calls
+        stack.callback(service.close)
+        served = ToolServer(service, changing=True)
+        service.on_change = served.tell_of_change
+        beside = [] if watch is None else [partial(watch.run, service)]
         signaled = False
-        if http is None:
-            signaled = serve_stdio(service, reload=watch)
+        if http is None:  # at a signal runs end at once, as no client reads answers
+            signaled = served.run_stdio(*beside)
         else:
-            anyio.run(
-                lambda: serve_http(service, http, host=host, reload=watch, on_ready=announce, tokens=known)
-            )
+            anyio.run(lambda: _serve_http(service, served, host, http, known, beside))
     if signaled:
         end_now()
     return ExitCode.OK
+
+
+async def _serve_http(
+    service: GraphService,
+    served: ToolServer,
+    host: str,
+    port: int,
+    tokens: Sequence[str] | None,
+    beside: Sequence[Callable[[], Coroutine[Any, Any, None]]],
+) -> None:
+    """Serves until a signal comes. Without tokens, only those who ask for this machine are let in."""
+    import anyio
+
+    from knime_mcp.web.listening import Listener, serve
+    from knime_mcp.web.tool_server import LOOPBACK, PATH
+
+    def end() -> None:
+        served.end_streams()
+        asyncio.get_running_loop().call_later(_GRACE_SECONDS, service.end_runs)
+
+    app = served.http_app(checks_host=tokens is None and host in LOOPBACK, tokens=tokens)
+    listener = Listener(app, host, port, grace=2 * _GRACE_SECONDS)
+    async with anyio.create_task_group() as group:
+        for task in beside:
+            group.start_soon(task)
+        await serve([listener], on_ready=lambda urls: announce(f"{urls[0]}{PATH}"), on_end=end)
+        # What is beside goes on without an end.
+        group.cancel_scope.cancel()
 
 
 def tokens_in(file: Path) -> list[str]:

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from knime_mcp.types.errors import MCPError
 
-from .javascript import UNDEFINED, json_value
+from .javascript import UNDEFINED
 
 #: Answers a function of histories, by its name and arguments; see `_Engine.call`.
 Answers = Callable[[str, list[Any]], list[Any]]
@@ -199,11 +199,15 @@ def _timed_out(bounds: Bounds) -> Failure:
     return Failure(f"Evaluation timeout after {milliseconds} milliseconds. Check for infinite loop", "D1012")
 
 
+_NO_JSON: Final = re.compile(r'"(?:\\.|[^"\\])*"|-?Infinity|NaN')
+_AS_JSON: Final = {"Infinity": "1e999", "-Infinity": "-1e999", "NaN": "null"}
+
+
 def to_json(value: Any) -> str:
     try:
         return json.dumps(value, allow_nan=False)
-    except ValueError:
-        return json.dumps(json_value(value))
+    except ValueError:  # a document may have infinite numbers, which JavaScript reads of such a text
+        return _NO_JSON.sub(lambda word: _AS_JSON.get(word[0], word[0]), json.dumps(value))
     except RecursionError:
         raise ExpressionError("A value is nested too deeply", expression="", code="D1011") from None
 

@@ -101,6 +101,11 @@ def unset_variables(text: str) -> list[str]:
     return [name for name in used if name not in known]
 
 
+def called_functions(text: str) -> set[str]:
+    """The names after ``$`` that an expression calls."""
+    return {str(part["procedure"].get("value")) for part in symbols(text) if part["type"] == "function"}
+
+
 def symbols(text: str) -> Iterator[Part]:
     """All parts of an expression, in order; none if it is wrong."""
     tree = parsed(text)

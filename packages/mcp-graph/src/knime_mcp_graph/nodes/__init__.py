@@ -2,14 +2,13 @@
 
 from typing import Final
 
-from .entry import EntryNode
-from .exit import ExitNode
+from .calls import CallingNode as CallingNode
+from .calls import McpNode, ToolNode
+from .ends import EntryNode, ExitNode
 from .for_each import ForEachNode
-from .mcp import McpNode
 from .node import Node
 from .parallel import ParallelNode
 from .switch import SwitchNode
-from .tool import ToolNode
 from .transform import TransformNode
 
 _KINDS: tuple[type[Node], ...] = (

@@ -9,6 +9,7 @@ from knime_mcp.types.texts import compact_json, shortened
 from knime_mcp.yaml_text import as_list, as_mapping
 
 from ..expressions import holds
+from ..expressions.javascript import json_value, scalar_text
 from ..graph_model import Dialect, Rule
 from ..run_control import RunError
 from .node import Form, Node, NodeField, Opening, Raw, Shape, Way
@@ -58,7 +59,7 @@ class SwitchNode(Node):
             reading.findings.error(f"'jsonLogic' must be 'standard', not '{logic}'", fields.path, fix)
         ways = [_condition(one, reading, logic == "standard") for one in fields.mappings("conditions")]
         if reading.dialect is Dialect.NEXT and default is None and fields.fit:
-            fix = "It is taken if no condition holds"
+            fix = "Write next: and the id of the node that follows if no condition holds"
             reading.findings.error(f"the switch '{name}' has no 'next'", fields.path, fix)
         if reading.dialect is Dialect.TARGET and default is not None:
             message = "'next' of a switch has no effect in the dialect 'target' and is ignored"
@@ -136,7 +137,9 @@ def _condition(fields: Fields, reading: NodeReading, standard: bool) -> Conditio
     if not fields.end():
         return None
     if way is None:
-        fix = f"Write '{wanted}' instead of '{other}', or choose the dialect '{other}'" if there else None
+        fix = f"Write {wanted}: and the id of the node that follows if the rule holds"
+        if there:
+            fix = f"Write '{wanted}' instead of '{other}', or choose the dialect '{other}'"
         reading.findings.error(f"'{wanted}' is missing", fields.path, fix)
         return None
     if written is None and reading.dialect is Dialect.TARGET:
@@ -158,7 +161,7 @@ def _label(rule: Any, dialect: Dialect) -> str:
 def _words(rule: Any) -> str:
     """A rule as people write it: ``n > 3 and not ok``."""
     if not isinstance(rule, dict) or len(cast("Raw", rule)) != 1:
-        return compact_json(rule)
+        return scalar_text(rule) if isinstance(rule, float) else compact_json(json_value(rule))
     ((operator, operands),) = cast("Raw", rule).items()
     values = [_words(value) for value in as_list(operands)] or [_words(operands)]
     if operator == "var":

@@ -16,7 +16,7 @@ from knime_mcp.types.errors import MCPError
 from ..api import McpGraphApi
 from ..document_edits import GraphEditError
 from ..expressions.javascript import UNDEFINED
-from ..recorded_runs import context_in_run, evaluate_in_run, rule_in_run
+from ..recorded_runs import context_in_run, evaluate_in_run, rule_in_run, ways_taken
 from ..run_control import Hooks, RunStatus
 from ..server_calls import GraphSessions
 
@@ -228,13 +228,17 @@ class _Watched:
 
     def state(self, since: int) -> Raw:
         records = self.records()
+        first = next((place for place, one in enumerate(records) if one.index >= since), len(records))
         waiting = self.run.controller.position
         state: Raw = {
             "tool": self._tool,
             "arguments": self._secrets.shown(self._arguments),
             "status": self.run.status.value,
             "count": len(records),
-            "records": self.shown([record for record in records if record.index >= since]),
+            "records": [
+                {**shown, "ways": ways}
+                for shown, ways in zip(self.shown(records[first:]), ways_taken(records)[first:], strict=True)
+            ],
             "waiting": None if waiting is None else {"index": waiting[0], "node": waiting[1]},
             "progress": {node: self._secrets.text(text) for node, text in self._progress.items()},
         }

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from knime_mcp.system import replace_file
-from knime_mcp.yaml_text import EditError, as_mapping
+from knime_mcp.yaml_text import as_mapping
 
 from ..document_edits import GraphEditError, apply
 from ..document_loading import check_text, write_yaml
 from ..expressions.javascript import json_value
 from ..graph_model import Dialect
+from ..yaml_editing import EditError
 from .sketches import kinds_of_nodes, sketches
 
 if TYPE_CHECKING:
@@ -210,7 +211,7 @@ class DocumentDesk:
                 ],
                 "servers": sorted(servers),
                 "ownServers": json_value(written),
-                "tools": None if source is None else sketches(source, self.dialect),
+                "tools": None if source is None else sketches(checked),
                 "kinds": kinds_of_nodes(self.dialect),
             }
 

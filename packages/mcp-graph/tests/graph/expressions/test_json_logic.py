@@ -8,7 +8,7 @@ import math
 import pytest
 
 from knime_mcp_graph.expressions import UNDEFINED, ExpressionError, apply, holds
-from knime_mcp_graph.expressions.javascript import number_text
+from knime_mcp_graph.expressions.javascript import scalar_text
 
 pytestmark = pytest.mark.quick
 
@@ -201,4 +201,4 @@ def test_numbers_are_written_as_javascript_does(subtests):
         (100.0, "100"),
     ]:
         with subtests.test(number=number, text=text):
-            assert number_text(number) == text
+            assert scalar_text(number) == text

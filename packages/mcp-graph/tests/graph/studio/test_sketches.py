@@ -2,9 +2,8 @@
 
 import pytest
 
-from knime_mcp_graph.document_loading import read_yaml
+from knime_mcp_graph.document_loading import check_text
 from knime_mcp_graph.graph_drawing import lay_out
-from knime_mcp_graph.graph_model import Dialect
 from knime_mcp_graph.studio.sketches import sketches
 
 from .. import graphs
@@ -14,7 +13,7 @@ pytestmark = pytest.mark.quick
 
 
 def test_a_sketch_is_the_drawing_of_the_tool():
-    sketch = sketches(read_yaml(ALL_KINDS, "t"), Dialect.NEXT)[0]
+    sketch = sketches(check_text(ALL_KINDS))[0]
     drawing = lay_out(graphs.load(ALL_KINDS).tools[0])
     lines = sorted(
         (line.way.source, line.target, line.way.label, [[x, y] for x, y in line.points])
@@ -40,7 +39,7 @@ def test_nodes_of_a_common_list_belong_to_their_tools():
         "  - {id: e, tool: a, type: exit}\n  - {id: s2, tool: b, type: entry, next: e2}\n"
         "  - {id: e2, tool: b, type: exit}\n"
     )
-    one, other = sketches(read_yaml(text, "t"), Dialect.NEXT)
+    one, other = sketches(check_text(text))
     assert [node["id"] for node in one["nodes"]] == ["s", "x", "e"]
     assert [node["path"] for node in other["nodes"]] == [["nodes", 3], ["nodes", 4]]
 
@@ -50,6 +49,6 @@ def test_whatever_is_there_is_drawn():
         "[1, {id: 3}, {id: a, type: 7, next: [x]}, {id: a, conditions: 5, branches: {}}, {id: b, next: b}]"
     )
     text = f"tools:\n  - name: t\n    nodes: {nodes}\n  - 5\n"
-    sketch, nothing = sketches(read_yaml(text, "t"), Dialect.NEXT)
+    sketch, nothing = sketches(check_text(text))
     assert [(node["id"], node["path"][-1]) for node in sketch["nodes"]] == [("a", 3), ("b", 4)]
     assert nothing["nodes"] == []

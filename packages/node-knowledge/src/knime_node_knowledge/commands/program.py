@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from knime_mcp.cli.app import prepare, until_canceled
-from knime_mcp.cli.command_table import Group, command_line
+from knime_mcp.cli.commands import Group, command_line
 from knime_mcp.version import VERSION
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ COMMANDS: Final[Mapping[str, str | Group]] = {
     "search": "node_lookup:search",
     "show": "node_lookup:show_node",
     "types": "node_lookup:types",
-    "check-workflow": "workflow_lookup:check_workflow",
+    "check-workflow": "node_lookup:check_workflow",
     "build": "node_catalogue:build",
     "serve": "node_servers:serve",
     "gateway": "node_servers:gateway",

@@ -16,7 +16,6 @@ Nodes have two formats, which docs/node-packs.md describes: the legacy one (``No
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 from dataclasses import dataclass
@@ -24,41 +23,41 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from knime_mcp.types.errors import MCPError
 from knime_mcp.types.texts import counted
-from knime_mcp.yaml_text import Findings, Rules, YamlError, kind_of, read, sorted_problems
+from knime_mcp.yaml_text import (
+    LIST,
+    MAPPING,
+    NUMBER,
+    TRUTH,
+    WHOLE,
+    Findings,
+    Hints,
+    Rules,
+    Severity,
+    YamlError,
+    kind_of,
+    one_of,
+    read,
+    sorted_problems,
+)
 
 from ..configuration_check import check_configuration
 from ..node_model import DataFormat, NodeParameter, NodeSpec, OldName, Option, Origin, Port, SourceKind
-from .pack_fields import PackMapping
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
+    from knime_mcp.yaml_text import Fields, Problem
     from knime_mcp.yaml_text import Path as KeyPath
-    from knime_mcp.yaml_text import Problem
 
 
 _LARGEST: Final = 16 * 1024 * 1024
 _RULES: Final = Rules(merge_keys=False, most_values=200_000, deepest=60)
 
-_COMMON: Final = (
-    *("subtype", "name", "version", "description", "details", "category", "aliases", "keywords", "tags"),
-    *("examples", "deprecated", "successor", "input_ports", "output_ports"),
-)
-_LEGACY: Final = ("node_type", "parameters", *_COMMON)
-_MODERN: Final = ("type", "configurations", "input_params", "output_params", "attached_nodes", *_COMMON)
+_LEGACY: Final = ("node_type", "parameters")
+_MODERN: Final = ("type", "configurations", "input_params", "output_params", "attached_nodes")
 _IDENTIFIER: Final = re.compile(r"[A-Z][A-Z0-9_]*\Z")
 _WORDS_IN_CAPITALS: Final = frozenset({"AI", "HTTP", "MCP", "URL", "API", "JSON", "CSV", "SQL"})
-_PARAMETER_KEYS: Final = (
-    *("type", "required", "description", "label", "enum_values", "options", "min", "max"),
-    *("validation_pattern", "advanced", "secret", "tab"),
-)
-LEGACY_KEYS: Final = ("name", "default_value", *_PARAMETER_KEYS)
-MODERN_KEYS: Final = ("default", *_PARAMETER_KEYS)
-_PORT: Final = (
-    *("name", "type", "description", "required", "max_connections", "group"),
-    *("data_format", "validation_schema"),
-)
 _NUMERIC: Final = frozenset({"integer", "float", "number"})
 
 
@@ -100,23 +99,52 @@ def parse_pack(text: str, *, file: str) -> Pack:
         source = read(text, _RULES)
     except YamlError as error:
         raise _refused(file, error.problems) from None
-    findings = Findings(source, file)
-    root = PackMapping(source.data, (), findings)
-    root.allow("pack", "types", "old_names", "nodes")
+    findings = Findings(source, file, Hints(unknown=Severity.ERROR))
+    root = findings.fields(source.data, ())
+    if root is None:
+        raise _refused(file, findings.problems)
     head = root.inside("pack")
-    head.allow("name", "version", "description")
-    name, version = head.text("name", required=True), head.text("version", required=True)
-    nodes = tuple(read_node(entry, findings, pack=name, version=version) for entry in root.each("nodes"))
+    name, version = _required(head, "name"), _required(head, "version")
+    head.optional_text("description")
+    head.end()
+    nodes = tuple(read_node(entry, findings, pack=name, version=version) for entry in _each(root, "nodes"))
     if not nodes and not findings.problems:
         findings.error("the pack has no 'nodes'", ())
     types, type_names = _types(root, nodes)
     old_names = (*type_names, *_old_names(root, nodes))
+    root.end()
     _check_duplicates(nodes, findings)
     _check_references(nodes, findings)
     # Only now, so that a person sees all problems of a pack at once.
     if findings.problems:
         raise _refused(file, findings.problems)
     return Pack(name=name, version=version, types=types, nodes=nodes, old_names=old_names)
+
+
+def _text(fields: Fields, key: str, default: str = "") -> str:
+    return (fields.optional_text(key) or default).strip()
+
+
+def _required(fields: Fields, key: str) -> str:
+    text = fields.text(key).strip()
+    if not text and isinstance(fields.values.get(key), str):
+        _wrong(fields, key, "must not be empty")
+    return text
+
+
+def _texts(fields: Fields, key: str) -> tuple[str, ...]:
+    found = [text.strip() for text in fields.texts(key, default=None)]
+    if "" in found:
+        _wrong(fields, key, "has an empty text")
+    return tuple(found)
+
+
+def _each(fields: Fields, key: str) -> list[Fields]:
+    return fields.mappings(key, default=None)
+
+
+def _wrong(fields: Fields, key: str, what: str) -> None:
+    fields.misfit(what, (*fields.path, key))
 
 
 def _refused(file: str, problems: Iterable[Problem]) -> PackError:
@@ -132,39 +160,43 @@ def _line(file: str, problem: Problem) -> str:
     return f"{place}: {key}{problem.message}{f'. {problem.fix}' if problem.fix else ''}"
 
 
-def _types(root: PackMapping, nodes: Iterable[NodeSpec]) -> tuple[tuple[str, ...], tuple[OldName, ...]]:
+def _types(root: Fields, nodes: Iterable[NodeSpec]) -> tuple[tuple[str, ...], tuple[OldName, ...]]:
     names: list[str] = []
     old: list[OldName] = []
-    for entry in root.each("types"):
-        entry.allow("name", "description", "old_names")
-        name = entry.text("name", required=True)
+    for entry in _each(root, "types"):
+        name = _required(entry, "name")
+        _text(entry, "description")
         names.append(name)
-        old += [OldName(node_type=was, subtype=None, instead=(name,)) for was in entry.texts("old_names")]
+        old += [OldName(node_type=was, subtype=None, instead=(name,)) for was in _texts(entry, "old_names")]
+        entry.end()
     # Declared types come first; then undeclared types, in the order of the nodes.
     return tuple(dict.fromkeys((*names, *(node.node_type for node in nodes)))), tuple(old)
 
 
-def _old_names(root: PackMapping, nodes: tuple[NodeSpec, ...]) -> tuple[OldName, ...]:
+def _old_names(root: Fields, nodes: tuple[NodeSpec, ...]) -> tuple[OldName, ...]:
     known = {node.id for node in nodes}
     found: list[OldName] = []
-    for entry in root.each("old_names"):
-        entry.allow("node_type", "subtype", "instead", "nearest", "note")
+    for entry in _each(root, "old_names"):
         exact = "instead" in entry
         if exact and "nearest" in entry:
-            entry.wrong("nearest", "stands beside 'instead': either it is the same thing or it is not")
-        instead = (entry.text("instead", required=True),) if exact else entry.texts("nearest")
+            what = "stands beside 'instead': either it is the same thing or it is not"
+            _wrong(entry, "nearest", what)
+        nearest = _texts(entry, "nearest")
+        instead = (_required(entry, "instead"),) if exact else nearest
         for node_id in instead:
             if node_id and node_id not in known:
-                entry.wrong("instead" if exact else "nearest", f"there is no node {node_id} in this pack")
+                what = f"there is no node {node_id} in this pack"
+                _wrong(entry, "instead" if exact else "nearest", what)
         found.append(
             OldName(
-                node_type=entry.text("node_type", required=True),
-                subtype=entry.text("subtype", required=True),
+                node_type=_required(entry, "node_type"),
+                subtype=_required(entry, "subtype"),
                 instead=instead,
                 exact=exact,
-                note=entry.text("note"),
+                note=_text(entry, "note"),
             )
         )
+        entry.end()
     return tuple(found)
 
 
@@ -187,41 +219,42 @@ def _check_references(nodes: tuple[NodeSpec, ...], findings: Findings) -> None:
             findings.error(f"there is no node {node.successor} in this pack", ("nodes", index, "successor"))
 
 
-def read_node(fields: PackMapping, findings: Findings, *, pack: str, version: str) -> NodeSpec:
+def read_node(fields: Fields, findings: Findings, *, pack: str, version: str) -> NodeSpec:
     """Reads a node in either format, and adds its problems to `findings`."""
     legacy = _is_legacy(fields)
-    fields.allow(*(_LEGACY if legacy else _MODERN))
     node_type = _identifier(fields, "node_type" if legacy else "type")
     subtype = _identifier(fields, "subtype")
+    input_params, output_params = (), ()
+    attached: tuple[str, ...] | None = None
     if legacy:
-        settings = tuple(read_parameter(entry) for entry in fields.each("parameters"))
+        settings = tuple(read_parameter(entry) for entry in _each(fields, "parameters"))
         _refuse_duplicates(fields, "parameters", (parameter.name for parameter in settings))
     else:
         settings = _modern(fields, "configurations")
-    attached = fields.texts("attached_nodes") if "attached_nodes" in fields else None
-    spec_version = fields.text("version", version)
+        input_params, output_params = _modern(fields, "input_params"), _modern(fields, "output_params")
+        attached = _texts(fields, "attached_nodes") if "attached_nodes" in fields else None
     node = NodeSpec(
         id=f"{node_type}.{subtype}",
         node_type=node_type,
         subtype=subtype,
-        name=fields.text("name") or _shown_name(subtype),
-        version=spec_version,
-        category=fields.texts("category") or (_shown_name(node_type),),
-        short_description=fields.text("description", required=True),
-        description=fields.text("details"),
-        aliases=fields.texts("aliases"),
-        keywords=fields.texts("keywords"),
+        name=_text(fields, "name") or _shown_name(subtype),
+        version=_text(fields, "version", version),
+        category=_texts(fields, "category") or (_shown_name(node_type),),
+        short_description=_required(fields, "description"),
+        description=_text(fields, "details"),
+        aliases=_texts(fields, "aliases"),
+        keywords=_texts(fields, "keywords"),
         parameters=settings,
         settings_known=True,
         input_ports=_ports(fields, "input_ports", many=False),
         output_ports=_ports(fields, "output_ports", many=True),
-        input_params=_modern(fields, "input_params"),
-        output_params=_modern(fields, "output_params"),
-        tags=fields.texts("tags"),
+        input_params=input_params,
+        output_params=output_params,
+        tags=_texts(fields, "tags"),
         attached_nodes=attached,
         examples=_examples(fields),
-        deprecated=fields.flag("deprecated"),
-        successor=fields.text("successor") or None,
+        deprecated=fields.get("deprecated", TRUTH, default=False),
+        successor=_text(fields, "successor") or None,
         origin=Origin(
             kind=SourceKind.SPEC_PACK,
             name=pack,
@@ -229,88 +262,94 @@ def read_node(fields: PackMapping, findings: Findings, *, pack: str, version: st
             file=f"{findings.file}:{findings.source.at(fields.path).line}",
         ),
     )
+    fields.end()
     _check_examples(node, fields.path, findings)
     return node
 
 
-def _is_legacy(fields: PackMapping) -> bool:
-    legacy, modern = (
-        [key for key in keys if key in fields and key not in _COMMON] for keys in (_LEGACY, _MODERN)
-    )
+def _is_legacy(fields: Fields) -> bool:
+    legacy, modern = ([key for key in keys if key in fields] for keys in (_LEGACY, _MODERN))
     if legacy and modern:
-        fields.wrong(
-            modern[0], f"belongs to the modern format, but '{legacy[0]}' to the legacy one; use one of them"
-        )
+        what = f"belongs to the modern format, but '{legacy[0]}' to the legacy one; use one of them"
+        _wrong(fields, modern[0], what)
+        for key in legacy:
+            fields.get(key, default=None)
     return bool(legacy) and not modern
 
 
-def _identifier(fields: PackMapping, key: str) -> str:
-    found = fields.text(key, required=True)
+def _identifier(fields: Fields, key: str) -> str:
+    found = _required(fields, key)
     if found and not _IDENTIFIER.match(found):
-        fields.wrong(key, f"'{found}' must be written in capitals, like HTTP_REQUEST")
+        _wrong(fields, key, f"'{found}' must be written in capitals, like HTTP_REQUEST")
     elif key != "subtype" and found.endswith("_NODE"):
-        fields.wrong(key, f"'{found}' must not end in _NODE, which is how types were written before")
+        _wrong(fields, key, f"'{found}' must not end in _NODE, which is how types were written before")
     return found
 
 
-def _modern(fields: PackMapping, key: str) -> tuple[NodeParameter, ...]:
-    return tuple(read_parameter(entry, name=name) for name, entry in fields.named(key))
+def _modern(fields: Fields, key: str) -> tuple[NodeParameter, ...]:
+    if fields.get(key, MAPPING, default=None) is None:
+        return ()
+    inner = fields.inside(key)
+    return tuple(read_parameter(inner.inside(name), name=name) for name in inner.values)
 
 
-def _ports(fields: PackMapping, key: str, *, many: bool) -> tuple[Port, ...]:
-    found = tuple(_port(entry, many=many) for entry in fields.each(key))
+def _ports(fields: Fields, key: str, *, many: bool) -> tuple[Port, ...]:
+    found = tuple(_port(entry, many=many) for entry in _each(fields, key))
     _refuse_duplicates(fields, key, (port.name for port in found))
     return found
 
 
-def _port(fields: PackMapping, *, many: bool) -> Port:
-    fields.allow(*_PORT)
-    most = fields.whole("max_connections", -1 if many else 1)
+def _port(fields: Fields, *, many: bool) -> Port:
+    most = int(fields.get("max_connections", WHOLE, default=-1 if many else 1))
     if most < 1 and most != -1:
-        fields.wrong("max_connections", f"{most} must be 1 or more, or -1 for any number")
-    required = fields.flag("required", not many)
-    return Port(
-        name=fields.text("name", required=True),
-        type=fields.text("type", required=True),
-        description=fields.text("description", required=True),
+        _wrong(fields, "max_connections", f"{most} must be 1 or more, or -1 for any number")
+    required = fields.get("required", TRUTH, default=not many)
+    port = Port(
+        name=_required(fields, "name"),
+        type=_required(fields, "type"),
+        description=_required(fields, "description"),
         optional=not required and not many,
         required=required,
-        group=fields.flag("group"),
+        group=fields.get("group", TRUTH, default=False),
         max_connections=most,
         data_format=_data_format(fields),
-        validation_schema=fields.mapping("validation_schema"),
+        validation_schema=fields.get("validation_schema", MAPPING, default=None),
     )
+    fields.end()
+    return port
 
 
-def _data_format(fields: PackMapping) -> DataFormat | None:
+def _data_format(fields: Fields) -> DataFormat | None:
     if "data_format" not in fields:
         return None
     inner = fields.inside("data_format")
-    inner.allow("mime_type", "schema", "examples")
-    schema = inner.any("schema")
+    schema = inner.get("schema", default=None)
     if isinstance(schema, str):
         try:
             json.loads(schema)
         except ValueError as error:
-            inner.wrong("schema", f"is no JSON: {error}")
+            _wrong(inner, "schema", f"is no JSON: {error}")
     elif schema is not None and not isinstance(schema, dict):
-        inner.wrong("schema", "must be a JSON schema, as a mapping or as text")
-    return DataFormat(
-        mime_type=inner.text("mime_type", required=True),
+        _wrong(inner, "schema", "must be a JSON schema, as a mapping or as text")
+    examples: list[Any] = inner.get("examples", LIST, default=None) or []
+    found = DataFormat(
+        mime_type=_required(inner, "mime_type"),
         schema=schema if isinstance(schema, str) or schema is None else _json(schema),
-        examples=tuple(
-            entry if isinstance(entry, str) else _json(entry) for entry in inner.entries("examples")
-        ),
+        examples=tuple(entry if isinstance(entry, str) else _json(entry) for entry in examples),
     )
+    inner.end()
+    return found
 
 
-def _examples(fields: PackMapping) -> tuple[Mapping[str, Any], ...]:
+def _examples(fields: Fields) -> tuple[Mapping[str, Any], ...]:
     found: list[Mapping[str, Any]] = []
-    for entry in fields.each("examples"):
-        entry.allow("name", "description", "configurations", "input", "output")
-        entry.text("name", required=True)
-        entry.mapping("configurations")
-        found.append({key: entry.any(key) for key in entry.names()})
+    for entry in _each(fields, "examples"):
+        _required(entry, "name")
+        entry.get("configurations", MAPPING, default=None)
+        for key in ("description", "input", "output"):
+            entry.get(key, default=None)
+        entry.end()
+        found.append(entry.values)
     return tuple(found)
 
 
@@ -328,11 +367,11 @@ def _check_examples(node: NodeSpec, path: KeyPath, findings: Findings) -> None:
                 findings.error(f"{problem.problem}. {problem.fix}", place)
 
 
-def _refuse_duplicates(fields: PackMapping, key: str, names: Iterable[str]) -> None:
+def _refuse_duplicates(fields: Fields, key: str, names: Iterable[str]) -> None:
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            fields.wrong(key, f"has two entries named '{name}'")
+            _wrong(fields, key, f"has two entries named '{name}'")
         seen.add(name)
 
 
@@ -365,73 +404,72 @@ TYPES: Final[Mapping[str, Callable[[Any], bool]]] = {
 """The types of parameters, with functions that tell whether a value has the type."""
 
 
-def read_parameter(fields: PackMapping, *, name: str | None = None) -> NodeParameter:
+def read_parameter(fields: Fields, *, name: str | None = None) -> NodeParameter:
     """Reads a parameter of a legacy spec, or with its key, `name`, a field of a modern one."""
-    fields.allow(*(LEGACY_KEYS if name is None else MODERN_KEYS))
     default = "default_value" if name is None else "default"
-    kind = fields.text("type", required=True)
+    kind = _required(fields, "type")
     if kind and kind not in TYPES:
-        near = difflib.get_close_matches(kind.lower(), TYPES, n=1)
-        meant = f" did you mean '{near[0]}'?" if near else ""
-        fields.wrong("type", f"'{kind}' is not a type;{meant} types: {', '.join(TYPES)}")
+        _wrong(fields, "type", f"'{kind}' is not a type. {one_of(kind.lower(), TYPES)}")
     options = _options(fields, "options") or _options(fields, "enum_values")
+    if name is None:
+        name = _required(fields, "name")
     parameter = NodeParameter(
-        name=fields.text("name", required=True) if name is None else name,
+        name=name,
         type=kind or None,
-        required=fields.flag("required"),
-        default_value=fields.any(default),
+        required=fields.get("required", TRUTH, default=False),
+        default_value=fields.get(default, default=None),
         has_default=default in fields,
-        description=fields.text("description", required=True),
+        description=_required(fields, "description"),
         options=options,
-        min=fields.number("min"),
-        max=fields.number("max"),
-        validation_pattern=fields.text("validation_pattern") or None,
-        label=fields.text("label"),
-        advanced=fields.flag("advanced"),
-        secret=fields.flag("secret") or kind == "password",
-        tab=fields.text("tab"),
+        min=fields.get("min", NUMBER, default=None),
+        max=fields.get("max", NUMBER, default=None),
+        validation_pattern=_text(fields, "validation_pattern") or None,
+        label=_text(fields, "label"),
+        advanced=fields.get("advanced", TRUTH, default=False),
+        secret=fields.get("secret", TRUTH, default=False) or kind == "password",
+        tab=_text(fields, "tab"),
     )
+    fields.get("enum_values", default=None)
+    fields.end()
     _check(parameter, fields, default)
     return parameter
 
 
-def _options(fields: PackMapping, key: str) -> tuple[Option, ...]:
+def _options(fields: Fields, key: str) -> tuple[Option, ...]:
     found: list[Option] = []
-    for index, value in enumerate(fields.entries(key)):
-        if isinstance(value, dict):
-            inner = fields.each(key)[index]
-            inner.allow("value", "label", "description")
-            if "value" not in inner:
-                inner.wrong("", "the key 'value' is missing")
-            found.append(
-                Option(
-                    value=inner.any("value"), label=inner.text("label"), description=inner.text("description")
-                )
-            )
-        else:
+    for index, value in enumerate(fields.get(key, LIST, default=None) or []):
+        if not isinstance(value, dict):
             found.append(Option(value=value))
+            continue
+        inner = fields.findings.fields(value, (*fields.path, key, index))
+        assert inner is not None
+        option = inner.get("value")
+        found.append(
+            Option(value=option, label=_text(inner, "label"), description=_text(inner, "description"))
+        )
+        inner.end()
     if key in fields and not found:
-        fields.wrong(key, "must name at least one value")
+        _wrong(fields, key, "must name at least one value")
     return tuple(found)
 
 
-def _check(parameter: NodeParameter, fields: PackMapping, default: str) -> None:
+def _check(parameter: NodeParameter, fields: Fields, default: str) -> None:
     """Reports contradictions, such as a default that is not allowed, or a range for texts."""
     for key in ("options", "enum_values"):
         for value in parameter.enum_values if key in fields else ():
             if not _fits(parameter, value):
-                fields.wrong(key, f"has {kind_of(value)}, but the type is {parameter.type}")
+                _wrong(fields, key, f"has {kind_of(value)}, but the type is {parameter.type}")
     if parameter.type == "enum" and not parameter.options:
-        fields.wrong("", "an enum needs 'options'")
+        fields.misfit("an enum needs 'options'", fields.path)
     low, high = parameter.min, parameter.max
     for key, bound in (("min", low), ("max", high)):
         if bound is not None and parameter.type not in _NUMERIC:
-            fields.wrong(key, f"only numbers have a range, and this is a {parameter.type}")
+            _wrong(fields, key, f"only numbers have a range, and this is a {parameter.type}")
     if low is not None and high is not None and low > high:
-        fields.wrong("min", f"{low} is more than max, {high}")
+        _wrong(fields, "min", f"{low} is more than max, {high}")
     pattern = _pattern(parameter, fields)
     if parameter.default_value is not None and (wrong := _default_mistake(parameter, pattern)):
-        fields.wrong(default, wrong)
+        _wrong(fields, default, wrong)
 
 
 def _default_mistake(parameter: NodeParameter, pattern: re.Pattern[str] | None) -> str | None:
@@ -454,13 +492,13 @@ def _fits(parameter: NodeParameter, value: Any) -> bool:
     return TYPES.get(parameter.type or "any", TYPES["any"])(value)
 
 
-def _pattern(parameter: NodeParameter, fields: PackMapping) -> re.Pattern[str] | None:
+def _pattern(parameter: NodeParameter, fields: Fields) -> re.Pattern[str] | None:
     if parameter.validation_pattern is None:
         return None
     try:
         return re.compile(parameter.validation_pattern)
     except re.error as error:
-        fields.wrong("validation_pattern", f"is no regular expression: {error}")
+        _wrong(fields, "validation_pattern", f"is no regular expression: {error}")
         return None
 
 

@@ -86,7 +86,7 @@ WRONG = [
     (LEGACY.replace("    description: Sends.\n", ""), r"3:5: nodes\[0\]: 'description' is missing"),
     (
         LEGACY.replace("type: integer", "type: int"),
-        r"8:\d+: nodes\[0\].parameters\[1\].type: 'int' is not a type; did you mean 'integer'\?",
+        r"8:\d+: nodes\[0\].parameters\[1\].type: 'int' is not a type. Did you mean 'integer'\?",
     ),
     (LEGACY.replace("default_value: 3", "default_value: 9"), r"parameters\[1\].default_value: 9 is outside"),
     (LEGACY.replace("default_value: 3", "default_value: three"), r"is text, but the type is integer"),
@@ -98,7 +98,7 @@ WRONG = [
         LEGACY.replace('pattern: "@"', 'pattern: "("'),
         r"7:\d+: .*validation_pattern: is no regular expression",
     ),
-    (LEGACY.replace("required: true", "required: yes"), r"required: must be true or false, not text"),
+    (LEGACY.replace("required: true", "required: yes"), r"'required' must be true or false, not text"),
     (LEGACY.replace("name: retries", "name: to"), r"nodes\[0\].parameters: has two entries named 'to'"),
     (LEGACY.replace("max_connections: 4", "max_connections: 0"), r"max_connections: 0 must be 1 or more"),
     (LEGACY.replace("schema: {type: object}, e", "schema: '{', e"), r"data_format.schema: is no JSON"),
@@ -107,15 +107,15 @@ WRONG = [
     (LEGACY + "    examples: [{name: x, configurations: {too: 1}}]\n", r"configurations.too: .*mean 'to'"),
     (LEGACY + "    examples: [{name: x, configurations: {kind: z}}]\n", r"kind: 'z' is not allowed"),
     (LEGACY + "    examples: [{name: x, configurations: {retries: many}}]\n", r"'many' is no number"),
-    (LEGACY + "    examples: [hello]\n", r"1 problem:\n.*examples\[0\]: must be a mapping"),
-    (LEGACY + "    examples: [{name: x, configurations: [1]}]\n", r"configurations: must be a mapping"),
+    (LEGACY + "    examples: [hello]\n", r"1 problem:\n.*'nodes\[0\].examples\[0\]' must be a mapping"),
+    (LEGACY + "    examples: [{name: x, configurations: [1]}]\n", r"'configurations' must be a mapping"),
     (LEGACY + "    successor: ACTION.NEW\n", r"successor: there is no node ACTION.NEW"),
-    (LEGACY + "    tags: [a, 1]\n", r"tags\[1\]: must be a text that is not empty, not the number 1"),
+    (LEGACY + "    tags: [a, 1]\n", r"'nodes\[0\].tags\[1\]' must be text, not the number 1"),
     (MODERN, r"attached_nodes\[0\]: there is no node or type ACTION"),
     (LEGACY + MODERN.replace("default: 0.5", "defautl: 0.5"), r"temperature.defautl: .*mean 'default'"),
     (
         LEGACY + MODERN.replace("Answer.", "Answer, of sorts."),
-        r"a text with a comma inside \{ \} has to be in",
+        r"A text with a comma inside \{ \} has to be in",
     ),
     (LEGACY + MODERN.replace("{type: float,", "{type: string,"), r"min: only numbers have a range"),
     (
@@ -126,7 +126,7 @@ WRONG = [
     ("  - &a [*a]", r"3:5: .+: this alias refers to a value that contains the alias itself"),
     ("  - !!python/object:os.system x", r"is not supported"),
     ("  - <<: {a: 1}", r"merge keys"),
-    ("  - text", r"3:5: nodes\[0\]: must be a mapping of keys, not text"),
+    ("  - text", r"3:5: nodes\[0\]: 'nodes\[0\]' must be a mapping, not text"),
     ("", r"the pack has no 'nodes'"),
 ]
 

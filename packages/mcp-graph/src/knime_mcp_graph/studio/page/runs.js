@@ -237,37 +237,18 @@ export class Runs {
     const states = {};
     const taken = new Set();
     if (!tool || this.run?.tool !== tool.name) return { steps, states, taken };
-    const calls = new Set(tool.nodes.filter((node) => node.type === "tool").map((node) => node.id));
-    const last = new Map();
     for (const record of this.records.slice(0, this.current + 1)) {
-      const branch = record.branch ?? [];
-      if (branch.some((name) => calls.has(ownerOf(name)))) continue;
+      if (record.ways === null) continue; // of a tool that a node called
       const id = record.nodeId;
       (steps[id] ??= []).push(record.executionIndex);
       states[id] = record.error ? "failed" : record.endTime === null ? "running" : "ran";
-      const line = JSON.stringify(branch);
-      const before = last.get(line) ?? (branch.length ? ownerOf(branch.at(-1)) : undefined);
-      if (before !== undefined) taken.add(JSON.stringify([before, id]));
-      last.set(line, id);
+      for (const way of record.ways) taken.add(JSON.stringify(way));
     }
-    this.closeLoops(tool, last, taken);
     for (const [id, numbers] of Object.entries(steps)) {
       steps[id] = numbers.length <= 4 ? numbers.join(", ") : `${numbers[0]} … ${numbers.at(-1)} (${numbers.length}×)`;
     }
     if (this.run.waiting && this.step === null) states[this.run.waiting.node] = "waiting";
     return { steps, states, taken };
-  }
-
-  /** The ways from the ends of branches and entries to where they meet. */
-  closeLoops(tool, last, taken) {
-    for (const [line, id] of last) {
-      const branch = JSON.parse(line);
-      if (!branch.length) continue;
-      const owner = tool.nodes.find((node) => node.id === ownerOf(branch.at(-1)));
-      const next = owner?.settings.next;
-      if (owner?.type === "parallel" && taken.has(JSON.stringify([owner.id, next]))) taken.add(JSON.stringify([id, next]));
-      if (owner?.type === "forEach") taken.add(JSON.stringify([id, owner.id]));
-    }
   }
 
   /** The step of a node's last execution up to the one that is looked at, as a text; null if there is none. */
@@ -276,5 +257,3 @@ export class Runs {
     return found ? String(found.executionIndex) : null;
   }
 }
-
-const ownerOf = (branch) => branch.slice(0, branch.lastIndexOf("[")).replace(/#[0-9]+$/, "");

@@ -1,4 +1,4 @@
-"""The end of a run."""
+"""The beginning and the end of a run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from ..expressions.javascript import UNDEFINED, truthy
-from .node import Node, Opening, Shape
+from .node import NEXT, Node, Opening, Shape
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,13 +19,37 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExitNode(Node):
+class _EndNode(Node):
+    shape: ClassVar[Shape] = Shape.END
+    computes_only: ClassVar[bool] = True
+
+    @classmethod
+    def detail(cls, raw: Mapping[str, Any]) -> str:
+        del raw
+        return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntryNode(_EndNode):
+    """Its output is the arguments."""
+
+    kind: ClassVar[str] = "entry"
+    openings: ClassVar[tuple[Opening, ...]] = (NEXT,)
+
+    @classmethod
+    def read(cls, fields: Fields, reading: NodeReading) -> Self:
+        return cls(id=fields.text("id"), next=fields.text("next"), written=reading.written(fields))
+
+    def run(self, run: NodeRun) -> Any:
+        return run.line.run.arguments
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExitNode(_EndNode):
     """Its output is that of the node before it."""
 
     kind: ClassVar[str] = "exit"
-    shape: ClassVar[Shape] = Shape.END
     openings: ClassVar[tuple[Opening, ...]] = ()
-    computes_only: ClassVar[bool] = True
 
     ignored: str | None = None  # its ``next``, which the reference looks for but never follows
 
@@ -33,11 +57,6 @@ class ExitNode(Node):
     def read(cls, fields: Fields, reading: NodeReading) -> Self:
         ignored = fields.optional_text("next") or None
         return cls(id=fields.text("id"), ignored=ignored, written=reading.written(fields))
-
-    @classmethod
-    def detail(cls, raw: Mapping[str, Any]) -> str:
-        del raw
-        return ""
 
     def check(self, checks: GraphChecks, tool: str) -> None:
         if self.ignored is not None:

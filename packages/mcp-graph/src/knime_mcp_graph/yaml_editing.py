@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import yaml
 
-from .fields import YamlError, as_list, as_mapping
-from .reading import events_of, read
-from .value_writing import Style, block_text, flow_text, in_block_style, scalar_text
+from knime_mcp.yaml_text import YamlError, as_list, as_mapping, events_of, read
+
+from .yaml_values import Style, block_text, flow_text, in_block_style, scalar_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from .reading import Rules
+    from knime_mcp.yaml_text import Rules
 
 
 class EditError(Exception):
@@ -390,52 +390,19 @@ def _paired(old: list[Any], new: list[Any]) -> Iterator[tuple[int | None, Any]]:
     """The entries of a list, each with the number of the old entry that it was; None for new ones."""
     least = min(len(old), len(new))
     head = next((at for at in range(least) if not same(old[at], new[at])), least)
-    rest = least - head
-    tail = next((at for at in range(rest) if not same(old[-1 - at], new[-1 - at])), rest)
     yield from zip(range(head), new[:head], strict=True)
-    end, new_end = len(old) - tail, len(new) - tail
-    yield from _paired_between(old[:end], new[:new_end], head)
-    yield from zip(range(end, len(old)), new[new_end:], strict=True)
+    names = [[_name(value) for value in values[head:]] for values in (old, new)]
+    for kind, *places in SequenceMatcher(None, *names, autojunk=False).get_opcodes():
+        low, high, new_low, new_high = (place + head for place in places)
+        for number, value in enumerate(new[new_low:new_high] if kind != "delete" else (), low):
+            yield number if number < high else None, value
 
 
-def _paired_between(old: list[Any], new: list[Any], begin: int) -> Iterator[tuple[int | None, Any]]:
-    written = [
-        [json.dumps(value, sort_keys=True, default=str) for value in values[begin:]] for values in (old, new)
-    ]
-    matcher = SequenceMatcher(None, *written, autojunk=False)
-    for kind, *places in matcher.get_opcodes():
-        low, high, new_low, new_high = (place + begin for place in places)
-        if kind == "equal":
-            yield from zip(range(low, high), new[new_low:new_high], strict=True)
-        elif kind != "delete":
-            yield from _paired_by_name(old, range(low, high), new[new_low:new_high])
-
-
-def _paired_by_name(old: list[Any], numbers: range, new: list[Any]) -> Iterator[tuple[int | None, Any]]:
-    """Entries of one name belong together; between them, those without partners do in their order."""
-    names = {_name(old[number]): number for number in reversed(numbers) if _name(old[number]) is not None}
-    free = numbers.start
-    waiting: list[Any] = []
-    for value in new:
-        number = names.get(_name(value))
-        if number is None or number < free:
-            waiting.append(value)
-            continue
-        yield from _in_order(range(free, number), waiting)
-        yield number, value
-        waiting, free = [], number + 1
-    yield from _in_order(range(free, numbers.stop), waiting)
-
-
-def _in_order(numbers: range, values: list[Any]) -> Iterator[tuple[int | None, Any]]:
-    for place, value in enumerate(values):
-        yield numbers[place] if place < len(numbers) else None, value
-
-
-def _name(value: Any) -> Any:
+def _name(value: Any) -> str:
+    """What an entry keeps when other parts of it change: its id or name, or else the whole of it."""
     members = as_mapping(value)
     name = members.get("id", members.get("name"))
-    return name if isinstance(name, str) else None
+    return name if isinstance(name, str) else json.dumps(value, sort_keys=True, default=str)
 
 
 def _spans_of(text: str) -> _Span | None:

@@ -9,7 +9,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, cast
 
 if TYPE_CHECKING:
-    from .reading import Rules
+    from knime_mcp.yaml_text import Rules
 
 _WIDEST: Final = 72
 _PLAIN: Final = re.compile(r"[^\s\-?:,\[\]{}#&*!|>'\"%@`][^\n\t\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff]*")

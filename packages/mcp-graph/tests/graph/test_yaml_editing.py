@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knime_mcp.yaml_text import EditError, Rules, edited, read
+from knime_mcp.yaml_text import Rules, read
+from knime_mcp_graph.yaml_editing import EditError, edited
 
 RULES = Rules(merge_keys=True, most_values=10_000, deepest=50)
 

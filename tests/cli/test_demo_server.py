@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from mcp.server.mcpserver.exceptions import ToolError
 
-from knime_mcp.cli import demo_file_tools as file_tools
+from knime_mcp.cli.demo_server import DemoFiles
 
 FOLDER = Path(__file__).parents[2] / "examples" / "demo" / "files"
 
@@ -20,23 +20,23 @@ def folder(tmp_path):
 
 
 def test_lists_files(folder):
-    found = file_tools.list_files(folder)
+    found = DemoFiles(folder).list_files()
     assert [(f.path, f.kind, f.lines) for f in found] == [("a.txt", "txt", 1), ("t.csv", "csv", 4)]
 
 
 def test_counts_words_of_any_language_alike(folder):
-    counted = file_tools.count_words(folder, "a.txt", 3, 2)
+    counted = DemoFiles(folder).count_words("a.txt", 3, 2)
     assert (counted.words, counted.distinct) == (7, 5)
     assert counted.most_common == {"dog": 3, "and": 1}
 
 
 def test_finds_lines(folder):
-    assert [m.line for m in file_tools.search_text(folder, "MÜLLER", None, case_sensitive=False)] == [1]
-    assert file_tools.search_text(folder, "MÜLLER", "a.txt", case_sensitive=True) == []
+    assert [m.line for m in DemoFiles(folder).search_text("MÜLLER", None, case_sensitive=False)] == [1]
+    assert DemoFiles(folder).search_text("MÜLLER", "a.txt", case_sensitive=True) == []
 
 
 def test_summarizes_columns(folder):
-    number, text = file_tools.summarize_csv(folder, "t.csv", [])
+    number, text = DemoFiles(folder).summarize_csv("t.csv", [])
     assert (number.type, number.rows, number.missing, number.minimum, number.mean, number.maximum) == (
         ("number", 3, 1, 1.0, 1.5, 2.0)
     )
@@ -44,12 +44,12 @@ def test_summarizes_columns(folder):
 
 
 def test_converts(folder):
-    assert file_tools.convert_csv(folder, "t.csv", "markdown", 2).splitlines()[-1] == r"| 2 | a\|b |"
-    assert json.loads(file_tools.convert_csv(folder, "t.csv", "json", 1)) == [{"n": "1", "s": "x"}]
+    assert DemoFiles(folder).convert_csv("t.csv", "markdown", 2).splitlines()[-1] == r"| 2 | a\|b |"
+    assert json.loads(DemoFiles(folder).convert_csv("t.csv", "json", 1)) == [{"n": "1", "s": "x"}]
 
 
 def test_draws_a_readable_picture():
-    data = file_tools.plot_column(FOLDER, "orders.csv", "quantity", 12)
+    data = DemoFiles(FOLDER).plot_column("orders.csv", "quantity", 12).data
     assert data.startswith(b"\x89PNG\r\n\x1a\n")
     width, height, depth, colour = struct.unpack(">IIBB", data[16:26])
     begin = data.index(b"IDAT") + 4
@@ -61,15 +61,15 @@ def test_draws_a_readable_picture():
 @pytest.mark.parametrize("path", ["../demo/parameters.csv", "/etc/hostname", "no.txt", ".", ""])
 def test_never_leaves_the_folder(path):
     with pytest.raises(ToolError, match=r"There are: climate\.csv, "):
-        file_tools.count_words(FOLDER, path, 1, 1)
+        DemoFiles(FOLDER).count_words(path, 1, 1)
 
 
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: file_tools.summarize_csv(FOLDER, "orders.csv", ["prise"]), "no column 'prise'"),
-        (lambda: file_tools.summarize_csv(FOLDER, "install_guide.txt", []), "not a CSV file"),
-        (lambda: file_tools.plot_column(FOLDER, "orders.csv", "product", 5), "holds no numbers"),
+        (lambda: DemoFiles(FOLDER).summarize_csv("orders.csv", ["prise"]), "no column 'prise'"),
+        (lambda: DemoFiles(FOLDER).summarize_csv("install_guide.txt", []), "not a CSV file"),
+        (lambda: DemoFiles(FOLDER).plot_column("orders.csv", "product", 5), "holds no numbers"),
     ],
 )
 def test_says_what_is_wrong(call, words):
@@ -82,14 +82,15 @@ def test_checks_columns(tmp_path):
     (tmp_path / "m.csv").write_text(
         "".join(f"{line}\n" for line in ["n,s", *(f"{n},a" for n in readings), ",b"])
     )
-    (check,) = file_tools.check_columns(tmp_path, "m.csv")
+    (check,) = DemoFiles(tmp_path).check_columns("m.csv")
     assert (check.column, check.readings, check.missing, check.outliers) == ("n", 7, 1, 1)
 
 
 def test_a_page_is_a_pdf_with_the_picture():
-    png = file_tools.plot_column(FOLDER, "orders.csv", "quantity", 12)
-    page = file_tools.report_page("A (good) title", "Grüße", base64.b64encode(png).decode())
-    assert rb"(A \(good\) title)" in page
+    png = DemoFiles(FOLDER).plot_column("orders.csv", "quantity", 12).data
+    made = DemoFiles(FOLDER).report_page("A (good) title", base64.b64encode(png).decode(), "Grüße")
+    page = base64.b64decode(made.resource.blob)
+    assert rb"(Please look at: A \(good\) title)" in page
     assert "Grüße".encode("cp1252") in page
     assert png[png.index(b"IDAT") + 4 : png.index(b"IEND") - 8] in page
     start = int(page.split(b"startxref\n")[1].split()[0])
@@ -101,4 +102,4 @@ def test_a_page_is_a_pdf_with_the_picture():
 @pytest.mark.parametrize("picture", ["no base64!", base64.b64encode(b"GIF89a").decode(), ""])
 def test_a_page_wants_a_png(picture):
     with pytest.raises(ToolError, match="picture"):
-        file_tools.report_page("t", "", picture)
+        DemoFiles(FOLDER).report_page("t", picture)

@@ -1,7 +1,9 @@
-"""The paths of names in an expression that begin in the whole context. Nothing is evaluated."""
+"""The names in an expression by which it looks values up in the whole context. Nothing is evaluated."""
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -9,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from .jsonata import context_paths, name_span, symbols
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
 _CACHED: Final = 2048
 _END: Final = object()
@@ -83,3 +85,46 @@ def _followed(names: Sequence[str], context: Any) -> int:
         elif isinstance(value, dict) and names[number] in value:
             open_.append((iter([cast("dict[str, Any]", value)[names[number]]]), number + 1))
     return furthest
+
+
+def renamed(text: str, old: str, new: str, *, within: Collection[str] = ()) -> str:
+    """The expression with another name for the value `old` of the context, also in history functions.
+
+    `within` are names of values that have a member of the same name, which is renamed, too.
+    """
+    paths = context_paths(text)
+    for symbol in symbols(text):  # $$ is the whole context everywhere
+        match symbol:
+            case {"type": "path", "steps": [{"type": "variable", "value": "$"}, {}, *_] as steps}:
+                paths.append(cast("list[Any]", steps)[1:])
+            case _:
+                pass
+    spans: set[tuple[int, int]] = set(_history_names(text, old))
+    for first, *rest in paths:
+        if first.get("value") == old:
+            spans.add(name_span(text, first))
+        if first.get("value") in within and rest and rest[0].get("value") == old:
+            spans.add(name_span(text, rest[0]))
+    parts: list[str] = []
+    done = 0
+    for start, end in sorted(spans):
+        written = json.dumps(new, ensure_ascii=False) if text[start] in "\"'" else _name(new)
+        parts += [text[done:start], written]
+        done = end
+    return "".join([*parts, text[done:]])
+
+
+_HISTORY_NAME: Final = re.compile(
+    r"""\$(?:nodeExecutions?|executionCount|nodeContent)\s*\(\s*(?P<text>"[^"\\]*"|'[^'\\]*')"""
+)
+_PLAIN_NAME: Final = re.compile(r"(?!(?:and|or|in|true|false|null)$)[A-Za-z_][A-Za-z0-9_]*")
+
+
+def _history_names(text: str, name: str) -> Iterator[tuple[int, int]]:
+    for match in _HISTORY_NAME.finditer(text):
+        if match["text"][1:-1] == name:
+            yield match.span("text")
+
+
+def _name(name: str) -> str:
+    return name if _PLAIN_NAME.fullmatch(name) else f"`{name}`"
