@@ -193,7 +193,9 @@ def _encode_cells(rows: Sequence[Sequence[Any] | None], storage: pa.StructType) 
 def _by_place(values: Sequence[Any]) -> dict[str, Any]:
     """A struct of KNIME's, whose names are positions; a list of ports is one of structs."""
     return {
-        str(place): [*map(_by_place, cast("PortTexts", value))] if isinstance(value, tuple) else value
+        str(place): [*map(_by_place, cast("tuple[PortTexts, ...]", value))]
+        if isinstance(value, tuple)
+        else value
         for place, value in enumerate(values)
     }
 

@@ -257,7 +257,8 @@ def check_url(url: str) -> SplitResult:
             "The server URL holds a user name or password before '@', which would end up in tables and logs",
             setting="server_url",
             server=url,
-            fix="Remove that part, and give user name and password as a credential",
+            fix="Remove that part, and give user name and password as a credential, in KNIME with a"
+            " Credentials Configuration node",
         )
     if not host:
         raise _malformed("names no host")

@@ -32,7 +32,7 @@ _KINDS: Final = {
     "boolean": "true or false",
     "null": "null",
 }
-_GIVEN: Final = {
+_GIVEN: Final[dict[type, str]] = {
     bool: "true or false",
     str: "text",
     int: "the integer",
