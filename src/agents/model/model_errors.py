@@ -1,22 +1,4 @@
-"""The errors between an agent and its model, one type per remedy; exceptions of a model call become one.
-
-::
-
-    MCPError
-    └── ModelError              status, retry_after
-        ├── ModelUnreachable    no connection, or no answer in time
-        ├── ModelBusy           too many requests, or trouble at the endpoint; temporary
-        ├── QuotaExceeded       the account is used up; waiting does not help
-        ├── ModelLoginFailed    401 or 403
-        ├── ModelNotFound       404: the model, or the path of the base URL
-        ├── ModelRequestRefused the endpoint refused the request
-        │   └── TooManyTools    it takes fewer tools
-        ├── ContextTooLong      the conversation does not fit into the model's context
-        ├── PromptFiltered      a filter before the model refused the prompt
-        ├── ModelAnswerInvalid  an answer without content, or one that cannot be read
-        ├── AnswerUnfit         a final answer that does not fit the schema that it must have
-        └── IterationLimit      the model still asked for tools when the limit was reached
-"""
+"""The errors between an agent and its model, one type per remedy; exceptions of a model call become one."""
 
 from __future__ import annotations
 

@@ -16,7 +16,13 @@ from ...runs.call_values import Allow, DataInput, Deny, PlannedCall
 from ...types.errors import ArgumentsInvalid, CallDenied, Canceled, MCPError, ProtocolError
 from ...types.texts import compact_json, pointer_text
 from ...types.tool import MCPTool, WorkflowTool
-from .built_ins import BuiltIns
+from .built_ins import (
+    BuiltIns,
+    planned_reading,
+    reader_definition,
+    reads_resources,
+    remember,
+)
 from .call_rules import VERDICTS, CallLimits, CallRules
 from .data_registry import DataRegistry
 from .replies import (
@@ -127,8 +133,6 @@ class ToolExecutor:
     def definitions(self) -> Sequence[Mapping[str, Any]]:
         if not self._links:
             return self._built_ins.definitions()
-        from .built_ins import reader_definition
-
         return [*self._built_ins.definitions(), reader_definition(self._reader)]
 
     def shown_name(self, name: str) -> str:
@@ -160,8 +164,6 @@ class ToolExecutor:
         return self._execute(bound, request, is_canceled)
 
     def _read_resource(self, request: ToolRequest, is_canceled: Callable[[], bool]) -> ToolReply:
-        from .built_ins import planned_reading, reads_resources
-
         try:
             if request.arguments is None or request.error is not None:
                 raise unreadable_arguments(request.error, request.written)
@@ -306,8 +308,6 @@ class ToolExecutor:
 
     def _take_links(self, tool: MCPTool, answer: ToolAnswer) -> None:
         if any(isinstance(block, ResourceLink) for block in answer.blocks):
-            from .built_ins import remember
-
             remember(self._links, tool, answer.blocks)
 
     def _reply(
