@@ -39,7 +39,7 @@ BELONGS = {
     "Rows": "tool_per_row_column prompt_concurrency",
     "Limits": "recursion_limit recursion_limit_handling call_limit token_budget time_limit",
     "Errors": "on_error on_failure resume",
-    "Output": "json_cells column_form for_agents save_components_to reexecution_trigger",
+    "Output": "all_columns json_cells column_form for_agents save_components_to reexecution_trigger",
     "Comparison": "ignore twice rules",
     "Audit": "secret_arguments save_audit_workflow_to expected_head",
     "Advanced": "connection_options idle_timeout total_timeout timeout",
