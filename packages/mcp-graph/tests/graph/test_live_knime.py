@@ -150,6 +150,7 @@ def test_the_caller_calls_once(server, tools, node):
         [tools.outputs[0].as_input(), None, None],
         {
             "tool_name": "add_up",
+            "all_columns": True,
             "arguments": [{"name": "a", "value": "2"}, {"name": "b", "value": "40"}],
         },
     )
@@ -164,7 +165,7 @@ def test_the_caller_calls_per_row_with_a_state_for_each(server, tools, node, hos
     result = node(
         "mcp_tool_caller",
         [tools.outputs[0].as_input(), table, None],
-        {"tool_name": "add_up", "connection_options": "concurrency = 16"},
+        {"tool_name": "add_up", "all_columns": True, "connection_options": "concurrency = 16"},
     )
     found = rows(result)
     assert {row["Error"] for row in found} == {None}
@@ -187,7 +188,11 @@ def test_what_a_graph_says_when_it_fails_is_in_the_row(tools, node, host):
 
 def test_wrong_arguments_do_not_reach_the_graph(tools, node, host):
     table = host.table(pa.table({"a": ["two", "3"]}))
-    result = node("mcp_tool_caller", [tools.outputs[0].as_input(), table, None], {"tool_name": "add_up"})
+    result = node(
+        "mcp_tool_caller",
+        [tools.outputs[0].as_input(), table, None],
+        {"tool_name": "add_up", "all_columns": True},
+    )
     (row, _) = rows(result)
     assert (row["Status"], row["Attempts"]) == ("invalid arguments", 0)
     assert "/a" in row["Error"]
