@@ -33,8 +33,11 @@ class Terminal:
         self._read = 0
         self._decoder = codecs.getincrementaldecoder("utf-8")()  # a character may arrive in two parts
 
-    def until(self, text):
-        """Waits until a text is shown, after what was waited for before; returns what came before it."""
+    def until(self, text, meanwhile=lambda: None):
+        """Waits until a text is shown, after what was waited for before; returns what came before it.
+
+        ``meanwhile`` is called again and again where nothing comes.
+        """
         deadline = time.monotonic() + DEADLINE
         while (found := self.shown.find(text, self._read)) < 0:
             assert time.monotonic() < deadline, f"{text!r} never came: {self.shown}"
@@ -43,6 +46,8 @@ class Terminal:
                     self._take()
                 except OSError:
                     raise AssertionError(f"it ended without {text!r}: {self.shown}") from None
+            else:
+                meanwhile()
         before, self._read = self.shown[self._read : found], found + len(text)
         return before
 

@@ -78,7 +78,7 @@ def test_knimes_nodes_list_and_call_it(host, url):
     called = host.run(
         "mcp_tool_caller",
         [provided.outputs[0].as_input(), rows, None],
-        {"tool_name": "search_nodes"},
+        {"tool_name": "search_nodes", "all_columns": True},
     )
     assert called.ok, called.failure
     found = [
