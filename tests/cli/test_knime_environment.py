@@ -58,7 +58,7 @@ def test_where_python_puts_things():
     assert here.extension.parent == Path(sysconfig.get_path("purelib"))
 
 
-@pytest.mark.parametrize("has_uv", [True, False])
+@pytest.mark.parametrize("has_uv", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_a_failure_says_what_was_said_and_leaves_nothing(own, has_uv, monkeypatch):
     if not has_uv:
         monkeypatch.setattr(shutil, "which", lambda _: None)

@@ -83,7 +83,7 @@ def test_both_eras(tmp_path, mode):
     run(calls())
 
 
-@pytest.mark.parametrize(("transport", "mode"), zip(("http", "stdio"), ERAS, strict=True))
+@pytest.mark.parametrize(("transport", "mode"), list(zip(("http", "stdio"), ERAS, strict=True)))
 def test_a_schema_of_no_object_does_not_break_the_list(tmp_path, transport, mode):
     file = graph_file(tmp_path, transform("entry.v"), schema="{type: array}", output="{type: string}")
 
@@ -220,7 +220,7 @@ def test_the_process_ends_with_all_its_children_and_logs_no_values(tmp_path, end
     assert "Traceback" not in "".join(server.said)
 
 
-@pytest.mark.parametrize(("transport", "mode"), zip(("http", "stdio"), ERAS, strict=True))
+@pytest.mark.parametrize(("transport", "mode"), list(zip(("http", "stdio"), ERAS, strict=True)))
 def test_pictures_and_links_in_a_result_are_blocks_of_it(tmp_path, transport, mode):
     picture = {"type": "image", "data": "AAAA", "mimeType": "image/png"}
     link = {"type": "resource_link", "uri": "file:///a", "name": "a"}
