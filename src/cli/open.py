@@ -86,7 +86,8 @@ def open_folder(
         _serving(runs := RunsInFolder(folder, tried), port) as url,
     ):
         say(f"Open in a browser: {url}")
-        note("Ctrl-C ends it.")
+        # One in a sandbox does not see the private file.
+        note("Ctrl-C ends it. If no browser comes up with the page, open the address yourself.")
         way_in = Path(private) / "open.html"
         if can_ask():
             # Every user of this machine can read the command line of a browser, but not this file.
@@ -151,7 +152,8 @@ class RunsInFolder:
 
     def _page(self, file: Path, name: str) -> str | None:
         shown = self._shown.get(file.name)
-        if shown is None or shown.is_old:
+        # One verification at a time: of a run that goes on, the steps since then are news.
+        if shown is None or (shown.is_old and shown.is_verified):
             shown = self._shown[file.name] = ShownRun(file)
         return shown.page(name)
 
@@ -203,7 +205,11 @@ class ShownRun:
     @property
     def verification(self) -> Verification | None:
         """What came of it; None as long as that takes. Raises what verifying raised."""
-        return self._verified.result() if self._verified.done() else None
+        return self._verified.result() if self.is_verified else None
+
+    @property
+    def is_verified(self) -> bool:
+        return self._verified.done()
 
     @property
     def is_old(self) -> bool:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .provider.provide import Provision, ServerRequest
 
 _SERVERS: Final = 0
-_LIKELY_URL_COLUMNS: Final = ("server url", "server_url", "url")
+_LIKELY_URL_COLUMNS: Final = ("server url", "url", "server", "address", "endpoint", "server_url")
 
 
 class _OnFailure(knext.EnumParameterOptions):
@@ -383,9 +383,10 @@ def _table(data: Any) -> Any:
 
 
 def _likely_column(names: list[str]) -> str:
-    likely = [name for name in names if name.lower() in _LIKELY_URL_COLUMNS] or names
-    if len(likely) == 1:
-        return likely[0]
+    by_name = {name.lower(): name for name in names}
+    likely = [by_name[name] for name in _LIKELY_URL_COLUMNS if name in by_name]
+    if likely or len(names) == 1:
+        return [*likely, *names][0]
     if not names:
         raise SettingInvalid(
             "The Servers table has no String column that could hold the addresses",

@@ -148,7 +148,7 @@ class ServerRoute:
         return f"{url}#{'&'.join(options)}" if options else url
 
     def completed(self, options: ServerRoute) -> ServerRoute:
-        """The route with the options of another one where it has none itself, and the headers of both.
+        """The route with the options and headers of another one where it has none of that name itself.
 
         How a credential is sent is taken over only with a credential.
         """
@@ -158,7 +158,9 @@ class ServerRoute:
             for key, default in _IN_FRAGMENT.items()
             if key not in ("header", *without) and getattr(self, key) == default
         }
-        return replace(self, headers=(*options.headers, *self.headers), **added)
+        own = {name.lower() for name, _ in self.headers}
+        more = tuple(header for header in options.headers if header[0].lower() not in own)
+        return replace(self, headers=(*more, *self.headers), **added)
 
 
 _OF_CREDENTIAL: Final = ("credential", "send_credentials_as", "header_name", "issuer", "scope")

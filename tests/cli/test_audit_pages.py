@@ -7,6 +7,7 @@ import re
 import pytest
 import typer
 
+from knime_mcp.audit.calls_table import read_calls, write_calls
 from knime_mcp.audit.journal import Journal
 from knime_mcp.audit.verify import verify_file
 from knime_mcp.cli import audit
@@ -167,3 +168,15 @@ def test_any_page_is_made_by_itself_and_before_the_records_are_verified(tmp_path
     verified = verify_file(path)
     assert "still being looked at" in pages.top(None)
     assert "still being looked at" not in pages.top(verified)
+
+
+def test_pages_of_a_table_are_no_longer_than_those_of_a_journal(tmp_path, monkeypatch):
+    write_run(tmp_path / "j.jsonl", 8)
+    journal_page_size = sum(len(page.text) for page in pages_of(tmp_path / "j.jsonl").values())
+    write_calls(read_calls(tmp_path / "j.jsonl"), tmp_path / "t.parquet")
+    (page,) = pages_of(tmp_path / "t.parquet").values()
+    assert len(page.text) < 2 * journal_page_size
+    monkeypatch.setattr(journal_page, "_BYTES", 1)
+    pages = pages_of(tmp_path / "t.parquet")
+    assert [step["number"] for page in pages.values() for step in page.calls] == list(map(str, range(1, 9)))
+    assert len(pages) == 8

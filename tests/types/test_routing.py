@@ -192,3 +192,9 @@ def test_an_issuer_is_the_url_of_a_server(issuer):
 def test_a_scope_is_what_oauth_can_send(scope):
     with pytest.raises(SettingInvalid, match="no OAuth scope can hold"):
         ServerRoute("https://h", scope=scope)
+
+
+def test_a_header_of_the_route_itself_counts_more_than_one_of_the_options():
+    own = ServerRoute.parse("https://h.example/mcp#header=x-tenant:row")
+    options = ServerRoute("https://h.example/mcp", headers=(("X-Tenant", "node"), ("X-Other", "node")))
+    assert own.completed(options).headers == (("X-Other", "node"), ("x-tenant", "row"))

@@ -7,7 +7,6 @@ import re
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote
@@ -51,20 +50,19 @@ _SILENT: Final = frozenset({"sent", "next", "part"})  # lines of which a page ha
 class RunPages:
     """The pages of a file of records, self-contained. One at a time is in memory, whatever the file holds.
 
-    Each page of a journal is made by itself, so that any of those of a million calls is there at once; those
-    of a table are made in their order.
+    Each page is made by itself, so that any of those of a million calls is there at once.
     """
 
     def __init__(self, file: Path, name: str) -> None:
         self._file, self._name = file, PurePath(name)
         self._is_journal = is_journal(file)
         self._starts = [_Start()]
-        self._records = iter(()) if self._is_journal else ordered_calls(file)
-        self._top = _Top() if self._is_journal else _Top.of_table(file)
+        self._rows = [] if self._is_journal else list(ordered_calls(file))
+        self._top = _Top(statuses=Counter(record.status.value for record in self._rows))
         if self._is_journal:
             self._look_for_starts()
         else:
-            self._starts *= max(1, -(-self._top.statuses.total() // _LINES))
+            self._look_for_rows()
 
     def _look_for_starts(self) -> None:
         """Looks where pages begin, and what stands above their steps, without reading most lines."""
@@ -79,6 +77,15 @@ class RunPages:
             if _CALL in line.data:
                 call = line
                 size += _size_of_pictures(line) if _PICTURE in line.data else 0
+
+    def _look_for_rows(self) -> None:
+        size = 0
+        for row, record in enumerate(self._rows):
+            if row - self._starts[-1].row == _LINES or size > _BYTES:
+                self._starts.append(_Start(row=row))
+                size = 0
+            said = (record.arguments, record.result, record.structured_result, record.content, record.tool)
+            size += sum(len(text or "") for text in said)
 
     def __len__(self) -> int:
         return len(self._starts)
@@ -105,7 +112,7 @@ class RunPages:
         reading = _Reading(self._file, verification, is_served, last=start.last, call=start.call, end=end)
         of_table = (
             recorded_step(record, self._file, is_altered=_is_altered(verification, record))
-            for record in islice(self._records, _LINES)
+            for record in self._rows[start.row : self._starts[number].row if number < len(self) else None]
         )
         for step in reading if self._is_journal else of_table:
             steps.add(step)
@@ -170,10 +177,11 @@ _NO_CALL: Final = _Call()
 
 
 class _Start(NamedTuple):
-    """Where a page begins: behind a line, and the last call before it."""
+    """Where a page begins: behind a line, and the last call before it; of a table, at a row."""
 
     last: JournalLine | None = None
     call: _Call = _NO_CALL
+    row: int = 0
 
 
 def _size_of_pictures(line: JournalLine) -> int:
@@ -196,10 +204,6 @@ class _Top:
     prompts: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     answers: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     statuses: Counter[str] = field(default_factory=Counter[str])
-
-    @classmethod
-    def of_table(cls, file: Path) -> _Top:
-        return cls(statuses=Counter(record.status.value for record in ordered_calls(file)))
 
     def take(self, line: JournalLine) -> None:
         if _CALL in line.data:
