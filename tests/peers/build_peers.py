@@ -44,6 +44,7 @@ ADDED_PYTHON = {
         "langchain==1.4.10",
         "langchain-openai==1.7.4",
         "openai==3.57.0",
+        "jiter==0.19.0",
         "tiktoken==0.14.0",
         "langgraph==1.2.24",
         "langgraph-checkpoint==4.3.2",
