@@ -12,7 +12,7 @@ one about another part                      that part is changed, see `Construct
 one of a form, or of tools not to be called the answer is asked for in the next way, see `_Offer`
 one that says nothing of what it refuses    at most two further requests: schemas of tools that were not
                                             accepted before are said in words, and an empty text stands alone
-                                            beside calls, then a word
+                                            beside calls, then a word; before them the next `_Offer`
 fewer tokens read than there were words     tools stand in words, or a person is told
 =========================================== ==================================================================
 

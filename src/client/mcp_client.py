@@ -8,11 +8,11 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, replace
 from functools import partial
 from operator import attrgetter
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from ..types.errors import Canceled, ConnectError, MCPError, SettingInvalid, kind_and_place
@@ -460,23 +460,17 @@ class MCPClient:
         finally:
             self._questions.release()
 
-    @contextmanager
-    def _completed_errors(self, tool: str | None = None) -> Generator[None]:
-        """Completes the errors that leave the client: adds server and tool, removes secrets and traceback.
-
-        The frames of a traceback hold arguments, credentials and large replies, which would stay in memory
-        and accessible as long as the error does.
-        """
+    def _completed_errors(self, tool: str | None = None) -> "_CompletedErrors":
         opening = self._opening
-        try:
-            yield
-        except MCPError as error:
-            error.__traceback__ = error.__context__ = None
+
+        def completed(error: MCPError) -> MCPError:
             # `close` cancels through the same flag, but no person has canceled.
-            is_closed = isinstance(error, Canceled) and self._opening != opening
+            if isinstance(error, Canceled) and self._opening != opening:
+                error = client_closed()
             # First in the error itself, which stays the context of its copy.
-            shown = error_without(self._all_secrets(), client_closed() if is_closed else error)
-            raise shown.at(server=self._url, tool=tool) from None
+            return error_without(self._all_secrets(), error).at(server=self._url, tool=tool)
+
+        return _CompletedErrors(completed)
 
     def _trace_step(self, trace: Trace, step: Step) -> None:
         secrets = tuple(self._all_secrets())
@@ -498,6 +492,30 @@ class MCPClient:
         yield from self.secrets()
         if self._may_hold_secrets:
             yield from values_in(self._headers, self._url or "")
+
+
+class _CompletedErrors:
+    """Completes the errors that leave the client: adds server and tool, and removes secrets and traceback.
+
+    The frames of a traceback hold arguments, credentials and large replies, which would stay in memory and
+    accessible as long as the error does. A frame of `contextlib` would hold the traceback itself.
+    """
+
+    __slots__ = ("_complete",)
+
+    def __init__(self, complete: Callable[[MCPError], MCPError]) -> None:
+        self._complete = complete
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if isinstance(error, MCPError):
+            del traceback
+            error.__traceback__ = error.__context__ = None
+            raise self._complete(error) from None
 
 
 class SessionPool:

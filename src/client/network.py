@@ -55,9 +55,10 @@ def checked_url(server_uri: str) -> str:
     parts = check_url(url)
     # httpx, the only full check, takes most of the time of importing the client: plain names do without it.
     is_plain = "[" not in parts.netloc and _is_plain(parts.hostname or "")
-    if len(url) > _LONGEST_URL or not (is_plain or is_usable(url)):
+    is_long = len(url) > _LONGEST_URL
+    if is_long or not (is_plain or is_usable(url)):
         raise SettingInvalid(
-            "The server URL is far too long, or names a host that cannot exist",
+            f"The server URL {'is far too long' if is_long else 'names a host that cannot exist'}",
             setting="server_url",
             fix="Enter the full URL, such as https://host/mcp",
         )

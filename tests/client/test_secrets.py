@@ -4,6 +4,7 @@ echoes."""
 import logging
 import traceback
 import warnings
+from types import TracebackType
 
 import pytest
 
@@ -68,6 +69,23 @@ def test_no_error_shows_a_secret(script, auth, caplog):
     assert error.__suppress_context__
 
 
+def test_no_traceback_leads_to_a_credential():
+    def fail():
+        with MCPClient("http://127.0.0.1:1/mcp", auth=BearerAuth(CANARY)) as client:
+            client.call_tool("echo", {})
+
+    with pytest.raises(MCPError) as caught:
+        fail()
+    tracebacks, found = [caught.value.__traceback__], []
+    while tracebacks:
+        for frame, _ in traceback.walk_tb(tracebacks.pop()):
+            if frame.f_code.co_filename == __file__:
+                continue
+            found += [frame.f_code.co_qualname for value in frame.f_locals.values() if CANARY in repr(value)]
+            tracebacks += [value for value in frame.f_locals.values() if isinstance(value, TracebackType)]
+    assert found == []
+
+
 def test_logs_of_a_good_call_hold_no_payload(caplog):
     caplog.set_level(logging.DEBUG)
     script = legacy(session=CANARY, tools__call=rpc(text(CANARY), headers={"Set-Cookie": f"a={CANARY}"}))
@@ -109,6 +127,7 @@ def test_urls_that_cannot_work(url):
     assert caught.value.setting == "server_url"
     assert caught.value.fix
     assert CANARY not in str(caught.value)
+    assert ("far too long" in str(caught.value)) == (len(url) > 65_536)
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,9 @@ class AnthropicModel(AgentModel):
         output: dict[str, Any] = {}
         if effort := more.pop("reasoning_effort", None):
             output["effort"] = effort
-            if Construct.ADAPTIVE not in self.refused:  # newer models think only if they are asked to
+            # Newer models think only if they are asked to, and may not with these.
+            may_think = settings.temperature in (None, 1) and not isinstance(request.tool_choice, dict)
+            if may_think and Construct.ADAPTIVE not in self.refused:
                 body["thinking"] = {"type": "adaptive"}
         if request.response_format is not None:
             schema = request.response_format["json_schema"]["schema"]

@@ -199,7 +199,7 @@ def model_route(
     except SettingInvalid as error:
         raise SettingInvalid(
             error.what.replace("server URL", "base URL"),
-            setting="base_url" if error.setting == "server_url" else error.setting,
+            setting={"server_url": "base_url", "headers": "extra_headers"}.get(error.setting, error.setting),
             server=error.server,
             fix=(error.fix or "").replace("server's URL", "base URL").replace("https://host/mcp", _EXAMPLE),
         ) from None

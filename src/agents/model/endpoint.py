@@ -160,6 +160,15 @@ class AsyncTransport(httpx.AsyncBaseTransport):
         await self.release()
 
 
+class _Transport(httpx.HTTPTransport):
+    def __init__(self, endpoint: Endpoint) -> None:
+        super().__init__(**endpoint.connection_options())
+        self._endpoint = endpoint
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        return super().handle_request(self._endpoint.prepared(request))
+
+
 def list_models(
     endpoint: Endpoint, *, seconds: float, is_canceled: Callable[[], bool] | None = None
 ) -> tuple[str, ...] | None:
@@ -172,11 +181,12 @@ def list_models(
 
     def ask() -> None:
         try:
-            future.set_result(asyncio.run(_request_names(endpoint, seconds)))
+            future.set_result(_request_names(endpoint, seconds))
         except Exception as error:
             future.set_exception(error)
 
-    # Looking up a host's name cannot be limited in time, so a thread does the work.
+    # Looking up a host's name cannot be limited in time, so a thread does the work. It has no event loop,
+    # whose own threads would hold the process until the name service answers.
     threading.Thread(target=ask, name="models", daemon=True).start()
     until = time.monotonic() + seconds
     while (remaining := until - time.monotonic()) > 0:
@@ -187,11 +197,11 @@ def list_models(
     raise _timed_out(seconds, endpoint.base_url)
 
 
-async def _request_names(endpoint: Endpoint, seconds: float) -> tuple[str, ...] | None:
+def _request_names(endpoint: Endpoint, seconds: float) -> tuple[str, ...] | None:
     server = endpoint.base_url
     try:
-        async with (
-            httpx.AsyncClient(transport=AsyncTransport(endpoint), timeout=seconds, trust_env=False) as client,
+        with (
+            httpx.Client(transport=_Transport(endpoint), timeout=seconds, trust_env=False) as client,
             client.stream("GET", f"{server}/models") as reply,
         ):
             if reply.status_code in {401, 403} or reply.is_redirect:
@@ -199,7 +209,7 @@ async def _request_names(endpoint: Endpoint, seconds: float) -> tuple[str, ...] 
             if not reply.is_success:
                 return None
             body = bytearray()
-            async for piece in reply.aiter_bytes():
+            for piece in reply.iter_bytes():
                 body += piece
                 if len(body) > _LONGEST:
                     return None

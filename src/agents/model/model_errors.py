@@ -86,7 +86,7 @@ REFUSALS: Final[tuple[tuple[re.Pattern[str], Construct], ...]] = (
         Construct.IMAGES,
     ),
     (_words(r"image|picture"), Construct.ONE_IMAGE),
-    (_words(r"adaptive thinking"), Construct.ADAPTIVE),
+    (_words(r"adaptive (?:thinking|mode)|thinking may not be enabled"), Construct.ADAPTIVE),
     (
         _words(r"reasoning_content|reasoning_details|thinking_blocks|['\"`.](?:reasoning|thinking)['\"`]"),
         Construct.THOUGHTS,

@@ -10,7 +10,7 @@ import time
 import uuid
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol, cast
 
@@ -94,7 +94,8 @@ def login_from_text(text: str) -> Login | None:
             "client": RegisteredClient(**value["client"]),
             "tokens": Tokens(**value["tokens"]),
         }
-        login = Login(**{**value, **parts})
+        # Without the fields that another version may have added.
+        login = Login(**{part.name: value[part.name] for part in fields(Login) if part.name in value} | parts)
     except (ValueError, KeyError, TypeError):
         return None
     return login if isinstance(login.tokens.access_token, str) else None  # pyright: ignore[reportUnnecessaryIsInstance]

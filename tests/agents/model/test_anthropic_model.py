@@ -352,6 +352,30 @@ def test_a_model_is_asked_to_think_as_long_as_it_can():
     assert ("thinking" in second, second["output_config"]) == (False, {"effort": "low"})
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "`temperature` may only be set to 1 when thinking is enabled or in adaptive mode.",
+        "Thinking may not be enabled when tool_choice forces tool use.",
+    ],
+)
+def test_a_model_that_may_not_think_is_not_asked_to(words):
+    more = {"more": {"reasoning_effort": "low"}}
+    outcome, server, _ = play([fails(400, words), says("ok")], model=more)
+    assert (outcome.text, "thinking" in server.requests[1].body) == ("ok", False)
+    _, server, _ = play([says("ok")], model={"temperature": 0.2, **more})
+    assert "thinking" not in server.requests[0].body
+
+    def by_tool(request):
+        assert (request.body["tool_choice"]["type"], "thinking" in request.body) == ("tool", False)
+        return calls(call(request.body["tools"][0]["name"], {"price": 12}))
+
+    refused = fails(400, "output_config: this model does not support structured outputs")
+    schema = AnswerSchema.parse("price: number")
+    outcome, server, _ = play([refused, by_tool], model=more, answer_schema=schema)
+    assert (outcome.text, "thinking" in server.requests[0].body) == ('{"price":12}', True)
+
+
 def test_a_model_that_writes_less_has_its_own_limit():
     said = "max_tokens: 32000 > 8192, which is the maximum allowed number of output tokens for test-model"
     outcome, server, _ = play([fails(400, said), says("ok")])

@@ -2,8 +2,10 @@
 
 import json
 import logging
+import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, Tool
 from knime_mcp.agents.agent_loop import run_agent
 from knime_mcp.agents.model.chat_model import ChatModelSettings, model_route
 from knime_mcp.agents.model.endpoint import Endpoint, list_models
-from knime_mcp.agents.model.model_errors import AnsweredError
+from knime_mcp.agents.model.model_errors import AnsweredError, ModelUnreachable
 from knime_mcp.agents.model_messages import settle
 from knime_mcp.tools.node_settings.connection import Credential
 from knime_mcp.types.errors import SettingInvalid
@@ -232,12 +234,31 @@ def test_numbers_that_cannot_work(change):
         ChatModelSettings(route=model_route("https://host/v1"), model="m", **change)
 
 
+def test_a_header_that_cannot_be_sent_names_the_nodes_setting():
+    with pytest.raises(SettingInvalid, match="looks like a secret") as caught:
+        model_route("https://host/v1", headers=(("Authorization", f"Bearer {KEY}"),))
+    assert caught.value.setting == "extra_headers"
+
+
 def test_the_list_of_models():
     with ChatServer(models=["b", "a", "b"]) as server:
         assert list_models(Endpoint(model_route(server.url), None), seconds=30) == ("a", "b")
     for body in (b"[]", b"{}", b"no", b'{"data": 1}', b'{"data": [1, {"id": null}]}', b"[" * 100_000):
         with ChatServer(models_turn=says(None, body=body)) as server:
             assert not list_models(Endpoint(model_route(server.url), None), seconds=30)
+
+
+def test_a_silent_name_service_does_not_hold_the_process(monkeypatch):
+    answered, before = threading.Event(), set(threading.enumerate())
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: answered.wait(30) and [])
+    try:
+        with pytest.raises(ModelUnreachable, match="did not answer"):
+            list_models(Endpoint(model_route("http://models.example/v1"), None), seconds=0.5)
+        waiting = set(threading.enumerate()) - before
+        # Others, such as an executor's, would be joined at the end of the process.
+        assert [(thread.name, thread.daemon) for thread in waiting] == [("models", True)]
+    finally:
+        answered.set()
 
 
 def test_the_scripted_endpoint_as_a_command(tmp_path):

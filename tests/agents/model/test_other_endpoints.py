@@ -6,6 +6,7 @@ import pytest
 from langchain_core.messages import AIMessage
 
 from knime_mcp.agents import model_calls
+from knime_mcp.agents.answer_schema import AnswerSchema
 from knime_mcp.agents.model.model_errors import (
     ContextTooLong,
     ModelBusy,
@@ -29,6 +30,9 @@ from tests.agents.model.test_endpoints import (
 from tests.agents.model.test_strict_endpoints import outcome_of
 from tests.agents.playing import Functions, play
 from tests.support.chat_server import Turn, call, calls, fails, says
+
+LAST = {"iteration_limit": 1, "answer_at_limit": True}
+FORM = {"type": "object", "properties": {"a": {"type": "string"}}}
 
 
 def waits(status, words, **more):
@@ -160,13 +164,25 @@ def test_what_endpoints_say_of_schemas_in_other_words_costs_no_tool():
     assert wrong == {}
 
 
-@pytest.mark.parametrize(("turns", "most"), [([], 2), ([calls(call("look"))], 4)])
-def test_a_refusal_that_says_nothing_costs_few_requests(turns, most):
-    """One more for tools that were not accepted before, two for what stands beside calls."""
+@pytest.mark.parametrize(
+    ("turns", "most", "options"),
+    [
+        ([], 2, {}),
+        ([calls(call("look"))], 4, {}),
+        ([calls(call("look"))] * 2, 6, LAST),
+        ([calls(call("look"))] * 2, 8, {**LAST, "answer_schema": AnswerSchema(FORM)}),
+    ],
+)
+def test_a_refusal_that_says_nothing_costs_few_requests(turns, most, options):
+    """One more for tools that were not accepted before, two for what stands beside calls.
+
+    In the last turn further ones for the other ways of asking for an answer.
+    """
     for words in ("Bad Request", "Unprocessable Entity", "调用失败"):
         for status in (400, 422):
             tools = Functions(look=lambda *_: "a desk")
-            outcome, server, *_ = play([*turns, *[fails(status, words)] * 9], tools, to_the_end=False)
+            refusals = [fails(status, words)] * 9
+            outcome, server, *_ = play([*turns, *refusals], tools, to_the_end=False, **options)
             assert type(outcome.error) is ModelRequestRefused
             assert words in str(outcome.error)
             assert len(server.requests) <= most

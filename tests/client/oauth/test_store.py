@@ -124,6 +124,7 @@ def test_a_login_comes_back_and_shows_no_secret():
     assert login_from_text(to_text(LOGIN)) == LOGIN
     assert client_from_text(to_text(LOGIN.client)) == LOGIN.client
     assert "canary" not in repr(LOGIN)
+    assert login_from_text(to_text(LOGIN).replace("{", '{"of_later": 1,', 1)) == LOGIN
 
 
 @pytest.mark.parametrize(
