@@ -17,7 +17,7 @@ from knime_mcp.yaml_text import as_mapping, did_you_mean, kind_of
 from .expressions import check_jsonata, unset_variables
 from .expressions.javascript import scalar_text
 from .expressions.json_logic import ARRAY_LOOPS, OPERATORS, is_jsonata, wrong_var
-from .expressions.jsonata import FUNCTIONS, called_functions
+from .expressions.jsonata import FUNCTIONS, surely_called
 from .graph_model import Expression, Rule, reachable
 from .nodes import KINDS, EntryNode, ExitNode, SwitchNode, ToolNode
 from .nodes.node import kind_in
@@ -230,6 +230,7 @@ _HISTORY_FUNCTIONS: Final = frozenset(
     {"previousNode", "executionCount", "nodeExecution", "nodeExecutions", "nodeContent"}
 )
 _RULE_VARIABLES: Final = frozenset({"item", "current", "accumulator"})
+_CHOICES: Final = frozenset({"if", "?:", "and", "or"})  # their first operand alone is surely evaluated
 _FIRST_NAME: Final = re.compile(r"[^.\[]+")
 _STANDARD: Final = "a rule of the standard"
 _NO_PATH: Final = re.compile(r"[\[({*/<>=&|?~'\"]")
@@ -271,14 +272,14 @@ class _ExpressionChecks:
             self._findings.error(message, path, _from_other_language(expression.text))
         self._variables(expression.text, path, _HISTORY_FUNCTIONS)
 
-    def _variables(self, text: str, path: Path, known: frozenset[str]) -> None:
+    def _variables(self, text: str, path: Path, known: frozenset[str], *, sure: bool = True) -> None:
         self._look_up(text, path)
         for number in filter(None, _LONG_NUMBERS.findall(text)):
             if float(number) != int(number):
                 what = f"{self._node}: {number} becomes {scalar_text(float(number))} in an expression"
                 fix = "Whole numbers are exact up to 2^53 only; put it in quotes if it is an id"
                 self._findings.warn(what, path, fix)
-        called = called_functions(text)
+        called = surely_called(text) if sure else set[str]()
         for name in unset_variables(text):
             if name in known:
                 continue
@@ -307,41 +308,58 @@ class _ExpressionChecks:
             case _:
                 pass
 
-    def _rule(self, rule: Any, where: str, path: tuple[str | int, ...], loop: str | None = None) -> None:
-        """Checks a part of a rule; `loop` is the operator for whose entries it is evaluated."""
+    def _rule(
+        self,
+        rule: Any,
+        where: str,
+        path: tuple[str | int, ...],
+        loop: str | None = None,
+        *,
+        sure: bool = True,
+    ) -> None:
+        """Checks a part of a rule; `loop` is the operator for whose entries it is evaluated.
+
+        What fails is an error if it is `sure` that the part is evaluated.
+        """
         if isinstance(rule, list):
             for index, part in enumerate(cast("list[Any]", rule)):
-                self._rule(part, where, (*path, index), loop)
+                self._rule(part, where, (*path, index), loop, sure=sure)
         if not isinstance(rule, dict):
             return
         parts = cast("dict[str, Any]", rule)
         if list(parts) == ["var"]:
             var = parts["var"]
             if loop is not None and not is_jsonata(var):
-                self._path_in_entry(var, where, (*path, "var"), loop)
+                self._path_in_entry(var, where, (*path, "var"), loop, sure=sure)
             else:
                 is_list = loop is not None and isinstance(var, list)  # [expression, default]
-                self._var(cast("list[Any]", var)[0] if is_list else var, where, (*path, "var"))
+                value = cast("list[Any]", var)[0] if is_list else cast("Any", var)
+                self._var(value, where, (*path, "var"), sure=sure)
             return
         if len(parts) == 1:
             (name,) = parts
             if name not in OPERATORS:
                 fix = did_you_mean(name, OPERATORS) or "See https://jsonlogic.com/operations.html"
                 message = f"{self._node}: JSON Logic has no operator '{name}' ({where})"
-                self._findings.fails(f"{message}; a run fails here", (*path, name), fix)
+                tell = self._findings.fails if sure else self._findings.warn
+                tell(f"{message}; a run fails here", (*path, name), fix)
+        sure = sure and len(parts) == 1  # several keys are data
         for name, value in parts.items():
             operands = cast("list[Any]", value)
-            if name in ARRAY_LOOPS and isinstance(value, list) and len(parts) == 1:
+            if name in ARRAY_LOOPS | _CHOICES and isinstance(value, list) and len(parts) == 1:
                 for index, operand in enumerate(operands):
-                    # The second operand is the one that is evaluated for each entry.
-                    self._rule(operand, where, (*path, name, index), name if index == 1 else loop)
+                    # The second operand of a loop is the one that is evaluated for each entry.
+                    inner = name if index == 1 and name in ARRAY_LOOPS else loop
+                    self._rule(operand, where, (*path, name, index), inner, sure=sure and index == 0)
             else:
-                self._rule(value, where, (*path, name), loop)
+                self._rule(value, where, (*path, name), loop, sure=sure)
 
-    def _path_in_entry(self, var: Any, where: str, path: tuple[str | int, ...], loop: str) -> None:
+    def _path_in_entry(
+        self, var: Any, where: str, path: tuple[str | int, ...], loop: str, *, sure: bool
+    ) -> None:
         """Warns of a path that looks like JSONata, which the reference evaluates here, too."""
         if not isinstance(var, str):  # a part of a rule, which the reference does not know
-            self._rule(var, where, path, loop)
+            self._rule(var, where, path, loop, sure=sure)
             return
         text, first = var, _FIRST_NAME.match(var)
         is_node = first is not None and first[0] in self._ids and loop not in {"reduce", _STANDARD}
@@ -350,7 +368,7 @@ class _ExpressionChecks:
             fix = f"Write $.{text} for the value of the node" if is_node else "JSONata begins with $ there"
             self._findings.warn(message, path, fix)
 
-    def _var(self, value: Any, where: str, path: tuple[str | int, ...]) -> None:
+    def _var(self, value: Any, where: str, path: tuple[str | int, ...], *, sure: bool) -> None:
         prefix = f"Invalid JSON Logic syntax in {where}"
         if (wrong := wrong_var(value)) is not None:
             fix = f"It takes one JSONata expression, not {kind_of(value)}"
@@ -358,13 +376,13 @@ class _ExpressionChecks:
             return
         problem = check_jsonata(value)
         if problem is None:
-            self._variables(value, path, _HISTORY_FUNCTIONS | _RULE_VARIABLES)
+            self._variables(value, path, _HISTORY_FUNCTIONS | _RULE_VARIABLES, sure=sure)
             return
         text = f'{self._node}: {prefix}: Invalid JSONata in JSON Logic var operation "{value}": {problem}'
         if value.startswith("$"):
             self._findings.error(text, path)
         else:
-            self._findings.fails(f"{text}; a run fails here", path)
+            (self._findings.fails if sure else self._findings.warn)(f"{text}; a run fails here", path)
 
 
 def _path_of(part: Expression | Rule) -> Path:

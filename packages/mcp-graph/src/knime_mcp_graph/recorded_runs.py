@@ -52,9 +52,10 @@ def context_in_run(recorded: Any, at: str | None = None) -> dict[str, Any]:
 def saved_records(recorded: Any) -> list[NodeRecord]:
     """The executions of a saved run, or of their list alone, as other programs write it."""
     members = as_mapping(recorded)
-    raw = as_list(recorded) or as_list(members.get("executionHistory", members.get("history")))
-    found = [_record(index, as_mapping(entry)) for index, entry in enumerate(raw)]
-    if not found or not all(record.node_id for record in found):
+    raw = members.get("executionHistory", members.get("history"))
+    raw = as_list(recorded) if isinstance(recorded, list) else raw
+    found = [_record(index, as_mapping(entry)) for index, entry in enumerate(as_list(raw))]
+    if not isinstance(raw, list) or not all(record.node_id for record in found):
         fix = "Save one with mcpgraph run FILE TOOL --save-run RUN.json"
         raise SettingInvalid("This is no saved run of a graph", setting="run", fix=fix)
     return found
@@ -66,7 +67,11 @@ def _record(index: int, raw: Mapping[str, Any]) -> NodeRecord:
         index=index,
         node_id=str(raw.get("nodeId") or ""),
         node_type=str(raw.get("nodeType") or ""),
-        branch=tuple(name for name in map(str, as_list(raw.get("branch"))) if _BRANCH.fullmatch(name)),
+        branch=tuple(
+            name
+            for name in map(str, as_list(raw.get("branch")))
+            if _BRANCH.fullmatch(name) and _opener(name) < index
+        ),
         input=raw.get("input", UNDEFINED),
         output=raw.get("output", UNDEFINED),
         content=as_list(raw.get("content")),
@@ -123,7 +128,7 @@ def _view(records: Sequence[NodeRecord], at: str | None) -> View:
     numbers = [r.index for r in records if (str(r.index) if at.isdecimal() else r.node_id) == at]
     if not numbers:
         fix = did_you_mean(at, {record.node_id for record in records})
-        fix = fix or f"It has executions 0 to {len(records) - 1}"
+        fix = fix or (f"It has executions 0 to {len(records) - 1}" if records else "No node of it ran")
         raise SettingInvalid(f"The run has no execution '{at}'", setting="at", fix=fix)
     # A node in a loop has run several times: its id means the last time.
     seen = records[numbers[-1]]
@@ -152,17 +157,19 @@ def _filled(view: View, records: Sequence[NodeRecord], branch: tuple[str, ...], 
     return view
 
 
-_BRANCH: Final = re.compile(r".*#([0-9]+)\[.*\]", re.DOTALL)
+_BRANCH: Final = re.compile(r".*#([0-9]{1,9})\[(.*)\]", re.DOTALL)
 
 
 def _opener(name: str) -> int:
     """The execution that opened a branch, from its name, as in ``fan#3[left]``."""
-    return int(name.rpartition("[")[0].rpartition("#")[2])
+    return int(_BRANCH.sub(r"\1", name))
 
 
 def _given(opener: NodeRecord, name: str) -> dict[str, Any]:
     """What a chain of a forEach has from the beginning: its entry of the list."""
-    if opener.node_type != "forEach":
+    number = _BRANCH.sub(r"\2", name)
+    if opener.node_type != "forEach" or re.fullmatch("[0-9]{1,9}", number) is None:
         return {}
-    index = int(name.rpartition("[")[2].rstrip("]"))
-    return {opener.node_id: {"item": as_list(opener.input)[index], "index": index}}
+    index = int(number)
+    items = as_list(opener.input)[index : index + 1]  # none if the history does not have it
+    return {opener.node_id: {"item": items[0], "index": index}} if items else {}

@@ -1,13 +1,14 @@
 """A server with which an agent works on the tools of a document: it reads, changes, tests and runs them.
 
 Only `tools` can be changed. Servers cannot, as their commands and addresses are for people to decide. A
-change is saved if the document has no errors then, and no recorded case fails that held before.
+change is saved if it brings no errors into the document, and no recorded case fails that held before.
 """
 
 from __future__ import annotations
 
 import json
 import threading
+from collections import Counter
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -40,7 +41,9 @@ if TYPE_CHECKING:
 
     from knime_mcp.runs.engine import Run
     from knime_mcp.web.tool_server import Report
+    from knime_mcp.yaml_text import Problem
 
+    from .document_loading import CheckedDocument
     from .graph_cases import CaseOutcome, GraphCase
     from .graph_model import Dialect, GraphDocument
 
@@ -50,7 +53,7 @@ _TEST_SECONDS: Final = 10.0
 
 _INSTRUCTIONS: Final = """Works on the graph tools of one document. Before you write one, look at others \
 with listGraphTools and getGraphTool, and at what servers offer with listMcpServerTools. A change is saved \
-at once if the document has no errors with it and no recorded case fails. Otherwise nothing is changed, and \
+at once if it brings no errors and no recorded case fails. Otherwise nothing is changed, and \
 the answer says why. undo takes back your last change."""
 
 _NAME: Final[Raw] = {"type": "string", "description": "Name of a tool of the document."}
@@ -273,8 +276,7 @@ class Toolkit:
     def _change(self, edit: Callable[[list[Raw]], list[Raw]]) -> Raw:
         """Changes the tools, and saves that if nothing speaks against it; otherwise all is as before."""
         desk = self._desk
-        before, number = desk.checked().document, desk.number
-
+        before, number = desk.checked(), desk.number
         tools = edit(_tools(self._data()))
         names = [tool.get("name") for tool in tools]
         if twice := next((name for name in names if names.count(name) > 1), None):
@@ -288,10 +290,14 @@ class Toolkit:
         self._saved.append(desk.text)
         return answer
 
-    def _accepted(self, before: GraphDocument | None) -> Raw:
+    def _accepted(self, before: CheckedDocument) -> Raw:
         """Judges the document as it is now, with a change that is not saved yet."""
         checked, name = self._desk.checked(), self._desk.file.name
-        errors = [problem for problem in checked.problems if problem.severity is Severity.ERROR]
+        had = Counter(problem.message for problem in _errors(before))  # they may be on other lines now
+        errors: list[Problem] = []
+        for problem in _errors(checked):
+            had[problem.message] -= 1
+            errors += [problem] if problem.refuses or had[problem.message] < 0 else []
         if errors or checked.document is None:
             lines = self._desk.text.splitlines()
             told = "".join(
@@ -305,7 +311,8 @@ class Toolkit:
             )
         failed = [outcome for outcome in self._outcomes(checked.document) if outcome.failures]
         # Only what the change broke: cases that failed before are not the agent's fault.
-        broken = [one for one in failed if before is None or not self._outcome(before, one.case).failures]
+        held = before.document
+        broken = [one for one in failed if held is None or not self._outcome(held, one.case).failures]
         if broken:
             told = "".join(f"\n  {one.case.name}: {'; '.join(one.failures)}" for one in broken)
             fix = f"What a case expects, a person decides, in {self._cases_file.name}"
@@ -384,6 +391,10 @@ def _or_back(*steps: Callable[[], None]) -> Generator[None]:
         for step in steps:
             step()
         raise
+
+
+def _errors(checked: CheckedDocument) -> list[Problem]:
+    return [problem for problem in checked.problems if problem.severity is Severity.ERROR]
 
 
 def _tools(data: Any) -> list[Raw]:

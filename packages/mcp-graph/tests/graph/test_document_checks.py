@@ -252,6 +252,34 @@ def test_what_surely_fails_when_it_runs_is_an_error_and_the_rest_can_be_used(sub
             assert checked.document is not None
 
 
+def test_what_may_not_be_evaluated_is_no_error(subtests):
+    for expression, is_error in [
+        ("{'x': $exists(entry.k) ? $foo(1) : 2}", False),
+        ("$foo(1) ? 1 : 2", True),
+        ("entry.a and $foo(1)", False),
+        ("$foo(1) or entry.a", True),
+        ("entry.a[$foo(1)]", False),
+        ("entry.a.$foo(1)", False),
+        ("{entry.a: $foo(1)}", False),
+        ("{'a': [1 + $foo(1)]}", True),
+        ("$map(entry.a, function($x) { $foo($x) })", False),
+        ("($y := $string($foo(1)); $y)", True),
+    ]:
+        with subtests.test(expression=expression):
+            checked = check_text(one_tool(ENTRY, transform(expression, node="a"), EXIT))
+            severity = Severity.ERROR if is_error else Severity.WARNING
+            assert "JSONata has no '$foo'" in "\n".join(texts(checked, severity))
+    for rule, is_error in [
+        ('{if: [{var: entry.n}, {var: "$foo(1)"}, 2]}', False),
+        ('{and: [{var: "$foo(1)"}, 2]}', True),
+        ('{some: [{var: entry.l}, {"=<": [1, 2]}]}', False),
+    ]:
+        with subtests.test(rule=rule):
+            checked = check_text(one_tool(ENTRY, switch(f"{{rule: {rule}, next: exit}}"), EXIT))
+            assert bool(texts(checked)) == is_error
+            assert len(checked.problems) > 0
+
+
 def test_a_misspelt_server_of_the_users_own_is_named(tmp_path, monkeypatch):
     file = tmp_path / "servers.json"
     file.write_text('{"mcpServers": {"weather": {"command": "python3"}}}')

@@ -61,6 +61,9 @@ def test_show(cli, started, tmp_path):
     page = (tmp_path / "g.html").read_text("utf-8")
     assert page.count('class="way taken"') == 1
     assert "<script" not in page
+    (tmp_path / "run.json").write_text('{"tool": "greet", "executionHistory": []}', "utf-8")
+    assert cli("mcpgraph", "show", "g.yaml", "--html", "g.html", "--run", "run.json").code == 0
+    assert "No node ran" in (tmp_path / "g.html").read_text("utf-8")
 
 
 @pytest.mark.parametrize(

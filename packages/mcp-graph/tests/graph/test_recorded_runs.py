@@ -8,7 +8,7 @@ from knime_mcp.types.errors import SettingInvalid
 from knime_mcp_graph import McpGraphApi
 from knime_mcp_graph.expressions import UNDEFINED
 from knime_mcp_graph.expressions.javascript import json_value
-from knime_mcp_graph.recorded_runs import evaluate_in_run
+from knime_mcp_graph.recorded_runs import evaluate_in_run, saved_records, ways_taken
 
 from .graphs import ENTRY, EXIT, load, tool, transform, yaml
 
@@ -64,9 +64,17 @@ def test_the_end_and_the_functions_of_histories(saved):
     [
         ({}, None, "no saved run"),
         ([{"nodeId": "x"}], "y", "no execution 'y'"),
+        ([], "y", "No node of it ran"),
         ([{"no": 1}], None, "no saved run"),
     ],
 )
 def test_what_is_no_run_or_not_in_it(recorded, at, said):
     with pytest.raises(SettingInvalid, match=said):
         evaluate_in_run("1", recorded, at)
+
+
+@pytest.mark.parametrize("name", ["x#99[0]", "x#1[0]", "x#0[9]", "x#0[left]", "x#" + "9" * 5000 + "[0]"])
+def test_branches_that_nothing_opened_are_left_out(name):
+    history = [{"nodeId": "x", "nodeType": "forEach", "input": [1]}, {"nodeId": "y", "branch": [name]}]
+    assert evaluate_in_run("1", history, "y") == 1
+    assert len(ways_taken(saved_records(history))) == 2

@@ -137,6 +137,18 @@ def test_a_case_that_failed_before_stops_no_change(file):
     assert toolkit_here(file)("addGraphTool", tool=DOUBLE)["failedBefore"] == ["four"]
 
 
+def test_an_error_that_was_there_before_stops_no_change_of_another_tool(file):
+    file.write_text(file.read_text().replace("x.received.n", "$foo(x.received.n)"))
+    file.with_suffix(".tests.json").unlink()
+    ask = toolkit_here(file)
+    (told,) = ask("addGraphTool", tool=DOUBLE)["warnings"]
+    assert "'$foo'" in told
+    wrong = json.loads(json.dumps(DOUBLE).replace("entry.n * 2", "$bar(1)"))
+    said = ask("updateGraphTool", toolName="double", tool=wrong)
+    assert "1 error:" in said
+    assert "'$bar'" in said
+
+
 def test_expressions_and_rules_are_tried_on_the_last_run(file):
     ask = toolkit_here(file)
     ask("addGraphTool", tool=DOUBLE)

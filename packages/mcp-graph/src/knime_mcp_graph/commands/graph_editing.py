@@ -60,8 +60,8 @@ def toolkit(
 ) -> ExitCode:
     """Let an agent read, add, change, remove, test and run the tools of a graph document, over MCP.
 
-    Over standard input and output. A change is saved only if the document has no errors with it and no
-    recorded case fails. Running a tool calls its servers.
+    Over standard input and output. A change is saved only if it brings no errors and no recorded case
+    fails. Running a tool calls its servers.
 
     Example: mcpgraph toolkit tools.yaml
     """

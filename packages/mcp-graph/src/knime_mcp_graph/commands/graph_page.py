@@ -58,6 +58,7 @@ def graph_page(name: str, document: GraphDocument, tools: Sequence[GraphTool], r
         paragraph(f"{name}, server {server.name} {server.version}", soft=True),
         paragraph(server.instructions) if server.instructions else None,
         note("This run is of a tool that is not shown here", kind="warning") if unknown else None,
+        note("No node ran in this run", kind="warning") if recorded is not None and not records else None,
         join(_tool(index, tool, records if tool is ran else []) for index, tool in enumerate(tools)),
         _servers(document.servers),
     )

@@ -101,9 +101,39 @@ def unset_variables(text: str) -> list[str]:
     return [name for name in used if name not in known]
 
 
-def called_functions(text: str) -> set[str]:
-    """The names after ``$`` that an expression calls."""
-    return {str(part["procedure"].get("value")) for part in symbols(text) if part["type"] == "function"}
+def surely_called(text: str) -> set[str]:
+    """The names after ``$`` that an expression calls whatever the values are."""
+    tree = parsed(text)
+    found, waiting = set[str](), list[Any]([] if isinstance(tree, Failure) else [tree])
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, list):
+            waiting += cast("list[Any]", part)
+        elif isinstance(part, dict):
+            symbol = cast("Part", part)
+            waiting += _surely_evaluated(symbol)
+            if symbol.get("type") == "function":
+                found.add(str(symbol["procedure"].get("value")))
+    return found
+
+
+def _surely_evaluated(symbol: Part) -> list[Any]:
+    match symbol:
+        case {"type": "path", "steps": [first, *_]}:  # the others only if it finds something
+            return [first]
+        case {"type": "condition", "condition": condition}:
+            return [condition]
+        case {"type": "binary", "value": "and" | "or", "lhs": first}:
+            return [first]
+        case {"type": "unary", "value": "{", "lhs": pairs}:  # without a key there is no value
+            return [
+                part for key, value in pairs for part in (key, value if key["type"] == "string" else None)
+            ]
+        case {"type": "lambda"}:
+            return []
+        case _:
+            keys = ("procedure", "arguments", "lhs", "rhs", "expression", "expressions")
+            return [symbol.get(key) for key in keys]
 
 
 def symbols(text: str) -> Iterator[Part]:
