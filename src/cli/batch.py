@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from itertools import count
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -182,7 +184,8 @@ def batch(
         earlier, outcomes = None, outcome_columns(parameters.columns)
         if only_failed:
             with reading_records():
-                earlier = EarlierResults.of_file(parameters, _failed(parameters, rows, table), limit)
+                earlier = EarlierResults.of_file(parameters, _failed(parameters, rows, table), limit, found)
+            _check_columns(earlier, table, out, all_columns=all_columns)
             rows, outcomes = list(earlier.again), outcomes.union(earlier.typed)
             if not rows:
                 note(f"Each row of {table} has a result: there is nothing to call again.")
@@ -258,6 +261,15 @@ def _failed(table: FileTable, rows: list[int], file: Path) -> list[int]:
     return [index for index in rows if status[index] != "ok"]
 
 
+def _check_columns(earlier: EarlierResults, file: Path, out: Path | None, *, all_columns: bool) -> None:
+    """Refuses to write other columns than the earlier results have: nobody knows their values."""
+    if out is None or out.suffix.lower() == JSON or all_columns == earlier.has_all_columns:
+        return
+    if all_columns:
+        raise UsageError(f"{file} was written without --all-columns. Leave it out.")
+    raise UsageError(f"{file} was written with --all-columns. Add --all-columns.")
+
+
 def _check_files(
     table: Path, out: Path | None, records: Path | None, audit: Path | None, resume: Path | None
 ) -> None:
@@ -305,10 +317,12 @@ def _sum_up(run: TableRun, seconds: float, journal: Path | None, out: Path | Non
     note(f"{made} in {seconds:.1f} s: {statuses or 'none'}")
     if not run.summary.failed:
         return
-    if out is not None and out.suffix.lower() in READABLE:
+    if out is not None and out.suffix.lower() in {*READABLE} - {JSON}:
+        stem = re.sub(r"-\d$", "", out.stem)
+        names = (out.with_stem(f"{stem}-{number}") for number in count(2))
         again = typed_again(
-            "--only-failed",
-            without=("--audit", "--resume", "--out"),
+            *("--out", str(next(name for name in names if not name.exists())), "--only-failed"),
+            without=("--audit", "--resume", "--out", "--records"),  # the records of all rows are in no file
             instead={str(table): str(out), "--only-failed": None},
         )
         note(f"Correct the rows in {out} that failed, and call them again: {again}")

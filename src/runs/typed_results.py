@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice, repeat, takewhile
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from ..client.protocol.messages import as_list
+from ..client.validation.argument_schemas import parameters_of
 from ..types.texts import numbered
 from .result_records import RecordColumns, records_of, single_record, typed_cells
 
@@ -17,11 +20,15 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from ..audit.record import CallRecord
     from ..audit.table_formats import FileTable
+    from ..types.tool import MCPTool
     from .call_values import CallOutcome
 
 _SIGN: Final = "Structured result"
 """A column that results with all columns have, beside those of the input."""
+_OWN: Final = re.compile(r" \(result\)(?: #\d+)?$")
+"""The end of the name of a column that the tool gave, where the input has one of that name."""
 
 
 @dataclass(slots=True)
@@ -41,6 +48,10 @@ class TypedResults:
     _records: Any = field(default_factory=partial(tempfile.TemporaryFile, "w+", encoding="utf-8"))
     _pieces: Any = field(default_factory=tempfile.TemporaryFile)
     _writer: Any = None
+    _shown: dict[str, str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._shown = {_OWN.sub("", column): column for column in self.known}
 
     def close(self) -> None:
         self._records.close()
@@ -49,10 +60,7 @@ class TypedResults:
     def add(self, outcome: CallOutcome) -> None:
         """Takes the record of the next call, in the order of the rows."""
         record = self._record_of(outcome) if outcome.record.ok else {}
-        self.keep({self._known_name(name): value for name, value in record.items()})
-
-    def _known_name(self, name: str) -> str:
-        return name if name in self.known else own if (own := f"{name} (result)") in self.known else name
+        self.keep({self._shown.get(name, name): value for name, value in record.items()})
 
     def keep(self, record: dict[str, Any]) -> None:
         """Takes what an earlier call gave for the next row, by column."""
@@ -62,12 +70,10 @@ class TypedResults:
     def _record_of(self, outcome: CallOutcome) -> dict[str, Any]:
         text, structured_text = outcome.record.result or "", outcome.record.structured_result
         structured = None if structured_text is None else json.loads(structured_text)
-        found = [record for _, records in records_of(structured, text) for record in records]
-        if len(found) > 1:
+        record = _only_record(structured, text)
+        if record is None:
             self.several += 1
-            return {}
-        record = found[0] if found else single_record(structured, text)
-        return {} if record == {"result": text} else record  # which is *Result* already
+        return {} if record in (None, {"result": text}) else record  # which is *Result* already
 
     def write(self, piece: pa.Table) -> None:
         """Takes the other columns of the rows, in pieces."""
@@ -122,8 +128,12 @@ class EarlierResults:
     """What came of the earlier call of each row, None if it is called again, and what the tool gave."""
 
     @classmethod
-    def of_file(cls, table: FileTable, failed: Sequence[int], most: int | None) -> Self:
+    def of_file(cls, table: FileTable, failed: Sequence[int], most: int | None, tool: MCPTool) -> Self:
         """The results in a file: what the tool gave stands before *Result*, and is missing in failed rows.
+
+        So may be columns of the input. The first one that is certainly the tool's is the last of those called
+        like something that it has given: were there another in the input, it would be ``X (result)``, which
+        is the tool's, too.
 
         Raises `TableError` if a row cannot be read, as nobody could write it anew.
         """
@@ -140,18 +150,25 @@ class EarlierResults:
             for name, value in row.items()
             if value not in (None, "")
         }
-        typed = tuple(takewhile(lambda name: name not in given, reversed(own)))[::-1]
+        parameters = parameters_of(tool)
+        empty = list(takewhile(lambda name: name not in given and name not in parameters, reversed(own)))
         again = failed[:most]
         places = sorted({*range(table.total)}.difference(again))
         kept = table.only(places)
-        records = calls_of(kept.table, needed=("Status",), numbers=kept.numbers)
+        records = list(calls_of(kept.table, needed=("Status",), numbers=kept.numbers))
+        lasts = {_OWN.sub("", column): column for column in own}
+        certain = {lasts.get(name) for record in records if record.ok for name in _names_given(record, tool)}
+        certain.update(last for name, last in lasts.items() if last != name and name in {*own, *parameters})
+        while empty and empty[-1] not in certain:
+            empty.pop()
+        typed = tuple(reversed(empty))
         columns = [_values(kept, name) for name in typed]
         cells = zip(*columns, strict=True) if columns else repeat((), len(places))
         rows: list[tuple[CallOutcome | None, dict[str, Any]]] = [(None, {})] * table.total
         for place, record, values in zip(places, records, cells, strict=True):
-            tool = None if record.tool is None else tool_of(record.tool)
+            called = None if record.tool is None else tool_of(record.tool)
             gave = dict(zip(typed, map(json_value, values), strict=True))
-            rows[place] = CallOutcome(record=record, tool=tool), gave
+            rows[place] = CallOutcome(record=record, tool=called), gave
         return cls(table, tuple(failed), tuple(again), typed, rows)
 
     @property
@@ -163,6 +180,20 @@ class EarlierResults:
         left = {*outcomes, *self.typed}
         kept = [name for name in self.table.columns if name not in left]
         return replace(self.table, table=self.table.table.select(kept))
+
+
+def _only_record(structured: Any, text: str) -> dict[str, Any] | None:
+    """The record that a result is, or has in it; None if it has several."""
+    found = [record for _, records in records_of(structured, text) for record in records]
+    return None if len(found) > 1 else found[0] if found else single_record(structured, text)
+
+
+def _names_given(record: CallRecord, tool: MCPTool) -> Collection[str]:
+    """The names that a call has certainly given: those in its text, or else those that the tool must give."""
+    gave = _only_record(None, record.result or "")
+    if gave != {}:
+        return gave or ()
+    return [name for name in as_list((tool.output_schema or {}).get("required")) if isinstance(name, str)]
 
 
 def _values(table: FileTable, name: str) -> list[Any]:

@@ -352,7 +352,7 @@ def test_a_limit_makes_the_calls_of_the_first_rows_and_resume_the_others(cli, ta
 
 def test_the_failed_rows_of_a_result_can_be_called_again(cli, server, table, tmp_path):
     done = cli("batch", server.url, "echo", table("text,times\na,1\nb,many\n"), "--out", "r.csv")
-    assert f"call them again: knime-mcp batch {server.url} echo r.csv --only-failed" in done.err
+    assert f"call them again: knime-mcp batch {server.url} echo r.csv --out r-2.csv --only-failed" in done.err
     text = (tmp_path / "r.csv").read_text("utf-8")
     (tmp_path / "r.csv").write_text(text.replace("many", "2"), "utf-8")
     done = cli("batch", server.url, "echo", "r.csv", "--only-failed", "--json")
@@ -513,3 +513,55 @@ def test_what_failed_is_called_again_with_what_was_sent(cli, server, tmp_path):
     second = cli(*shlex.split(again)[1:], "--dry-run")
     assert second.code == 0, second.err
     assert 'label: "ja"' in second.err
+
+
+@pytest.mark.parametrize("words", ["words,more", "more,words"])
+@pytest.mark.parametrize("answer", ["text", "schema", "unknown"])
+def test_a_result_comes_into_no_column_of_the_input(cli, table, tmp_path, words, answer):
+    output = {"type": "object", "required": ["words"]} if answer == "schema" else None
+    listed = rpc({"tools": [tool("pay", inputSchema={"properties": PAYMENT}, outputSchema=output)]})
+
+    def paid(request):
+        given = request.params["arguments"]
+        if given["to"] == "bad":
+            return rpc(text("broke", isError=True, resultType="complete"))(request)
+        gave = {"to": given["to"], "words": 121}
+        shown = json.dumps(gave) if answer == "text" else "Done."
+        return rpc(text(shown, structuredContent=gave, resultType="complete"))(request)
+
+    with ScriptedServer(modern(tools__list=listed, tools__call=paid)) as server:
+        cli("batch", server.url, "pay", table(f"to,{words}\ngood,719,1\nbad,,\n"), "--out", "w1.csv")
+        first = (tmp_path / "w1.csv").read_text("utf-8")
+        table(first.replace("bad", "mended"), "w1.csv")
+        done = cli("batch", server.url, "pay", "w1.csv", "--only-failed", "--out", "w2.csv")
+        assert done.code == 0, done.err
+    before, after = csv_rows(tmp_path / "w1.csv"), csv_rows(tmp_path / "w2.csv")
+    assert (after[1]["words"], after[1]["more"]) == ("", "")
+    assert before[0].items() <= after[0].items()
+    assert list(after[0]) == list(before[0])
+    assert (after[1]["to (result)"], after[1]["words (result)"]) == ("mended", "121")
+
+
+def test_what_the_tool_gives_for_the_first_time_is_in_no_column_of_the_input(cli, server, table, tmp_path):
+    cli("batch", server.url, "add", table("a,b,result\n1,x,\n2,y,\n"), "--out", "w1.csv")
+    table((tmp_path / "w1.csv").read_text("utf-8").replace("x", "3"), "w1.csv")
+    cli("batch", server.url, "add", "w1.csv", "--only-failed", "--out", "w2.csv")
+    assert [row["result"] for row in csv_rows(tmp_path / "w2.csv")] == ["", ""]
+
+
+def test_how_to_call_failed_rows_again_is_said_where_it_works(cli, server, table, tmp_path):
+    typed = ("batch", server.url, "add", table("a,b\n1,x\n"))
+    assert "--only-failed" not in cli(*typed, "--out", "r.json").err
+    assert "add r.csv --out r-2.csv --only-failed\n" in cli(*typed, "--out=r.csv", "--records", "l.csv").err
+    done = cli("batch", server.url, "add", "r.csv", "--out", "r-2.csv", "--only-failed")
+    assert "add r-2.csv --out r-3.csv --only-failed\n" in done.err
+
+
+@pytest.mark.parametrize("options", [[], ["--all-columns"]])
+def test_a_sheet_is_written_anew_with_the_columns_that_it_has(cli, server, table, options):
+    cli("batch", server.url, "add", table("a,b\n1,x\n1,2\n"), "--out", "r.csv", *options)
+    other = [] if options else ["--all-columns"]
+    said = len(server.said())
+    done = cli("batch", server.url, "add", "r.csv", "--only-failed", "--out", "s.csv", *other)
+    assert (done.code, "Add --all-columns" in done.err) == (2, bool(options))
+    assert len(server.said()) == said

@@ -104,7 +104,7 @@ def test_how_to_go_on_is_a_whole_command(cli, server, tmp_path):
     failed = cli(*typed)
     hints = [line.partition(": knime-mcp ")[2] for line in failed.err.splitlines() if ": knime-mcp " in line]
     assert [shlex.split(hint) for hint in hints] == [
-        ["batch", server.url, "add", "done.csv", "--only-failed"],
+        ["batch", server.url, "add", "done.csv", "--out", "done-2.csv", "--only-failed"],
         ["batch", server.url, "add", "my table.csv", "--out", "done.csv", "--resume", "r.jsonl"],
     ]
     for hint in hints:
