@@ -16,7 +16,6 @@ import json
 import re
 import secrets
 import threading
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Self, cast
@@ -42,10 +41,15 @@ _NAME: Final = re.compile(r"[\w-]+")
 _VALUE: Final = re.compile(r"(?:\w*[a-z_])?value", re.IGNORECASE)
 _TITLE: Final = re.compile(r"(?:\w*[a-z_])?(?:name|key|header)", re.IGNORECASE)
 _ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+\Z")
-_PASSWORD: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#@:\s]*:([^/?#@\s]+)@")
+_PASSWORD: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#:\s]*:([^/?#\s]+)@")
 _PAIR: Final = r"[\w%-]+(?: [\w%-]+)?="
 _PAIRS: Final = re.compile(rf"{_PAIR}\S*|{_PAIR}[^&;]*(?:[&;]{_PAIR}[^&;]*)+;?")
-_HEADER: Final = re.compile(r"((?:proxy-)?authorization|(?:set-)?cookie|x-[\w-]+):\s*(\S.*)", re.IGNORECASE)
+_HEADER_NAME: Final = r"(?:proxy-)?authorization|(?:set-)?cookie|x-[\w-]+"
+_HEADER: Final = re.compile(rf"({_HEADER_NAME}):\s*(\S.*)", re.IGNORECASE)
+_HINT: Final = re.compile(
+    rf'://|"-|"{_PAIR}|"(?:{_HEADER_NAME}):|"(?:\s|\\[bfnrt]|\\u00[01].)*[\[{{]', re.IGNORECASE
+)
+"""What stands in JSON text in which a text itself may name a secret: an address, an option, a form, JSON."""
 _STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _COLON: Final = re.compile(r"\s*:")
 
@@ -362,28 +366,55 @@ class _Arguments:
             case _:
                 return self._credentials(value, pointer)
 
-    def _text(self, text: str, parts: list[_Part], pointer: str, depth: int) -> str:
-        """A text without what it names as a secret itself: JSON, an address, a form."""
-        for before, secret in _in_form(text):
-            text = text.replace(f"{before}{secret}", f"{before}{self._whole(secret, pointer)}", 1)
+    def _text(
+        self, text: str, parts: list[_Part], pointer: str, depth: int, known: frozenset[str] = frozenset()
+    ) -> str:
+        """A text without what it names as a secret itself: JSON, an address, a form.
+
+        JSON text also loses its strings that are ``known`` secrets of the text around it.
+        """
+        pieces, end = list[str](), 0
+        for start, stop in _in_form(text):
+            pieces += text[end:start], f"{self._whole(text[start:stop], pointer)}"
+            end = stop
+        text = "".join([*pieces, text[end:]])
         if text.lstrip()[:1] not in ("{", "[") or depth > DEEPEST:
             return text
+        names: set[str] = set()
+        try:
+            value = json.loads(text, object_hook=lambda members: names.update(members) or members)
+            may_name_one = bool(parts) or self._may_name_one(names, value)
+        except (ValueError, RecursionError):
+            return text
         found: list[Any] = []
-        with suppress(ValueError, RecursionError):
-            within = _Arguments(self._named, found.append, by_form=True)
-            within._copy(json.loads(text), parts, "", depth + 1)
-        secrets = {scalar for value in found for scalar in _scalars(value) if isinstance(scalar, str)}
+        if may_name_one:
+            _Arguments(self._named, found.append, by_form=True)._copy(value, parts, "", depth + 1)
+        scalars = [scalar for hidden in found for scalar in _scalars(hidden)]
+        if any(scalar is _TOO_DEEP or not isinstance(scalar, str) for scalar in scalars):
+            return self._whole(text, pointer)  # a number has no place of its own in a text
+        secrets = known.union(scalars)
 
         def marked(string: re.Match[str]) -> str:
-            if _COLON.match(string.string, string.end()):  # the name of a member
+            if _COLON.match(text, string.end()):  # the name of a member
                 return string[0]
-            before = json.loads(string[0], strict=False)
-            after = self._whole(before, pointer) if before in secrets else before
-            if after is before and any(secret in before for secret in secrets):
-                after = _STRING.sub(marked, before)
-            return string[0] if after is before else json.dumps(after, ensure_ascii=False)
+            before = json.loads(string[0])
+            is_known = before in secrets
+            after = (
+                self._whole(before, pointer)
+                if is_known
+                else self._text(before, [], pointer, depth + 1, secrets)
+            )
+            return string[0] if after == before else json.dumps(after, ensure_ascii=False)
 
         return _STRING.sub(marked, text) if secrets else text
+
+    def _may_name_one(self, names: Iterable[str], value: Any) -> bool:
+        """A quick look at what JSON text says, with the names of its members, as most has no secret."""
+        return (
+            any(n.casefold() in self._named or is_secret_member(n, "?") or _VALUE.fullmatch(n) for n in names)
+            or any(name.startswith("/") for name in self._named)
+            or _HINT.search(json.dumps(value, ensure_ascii=False)) is not None
+        )
 
     def _member(
         self, value: Any, parts: list[_Part], names: tuple[str, ...], pointer: str, depth: int
@@ -430,18 +461,21 @@ def _option(items: list[Any], place: int) -> tuple[str, ...]:
     return ()
 
 
-def _in_form(text: str) -> Iterator[tuple[str, str]]:
-    """The secrets that a header, an address, a form or a list of settings names; each with what is before."""
+def _in_form(text: str) -> Iterator[tuple[int, int]]:
+    """Where the secrets stand that a header, an address, a form or a list of settings names."""
     header, password = _HEADER.fullmatch(text), _PASSWORD.match(text)
     if header is not None and is_secret_member(header[1], header[2]):
-        yield text[: header.start(2)], header[2]
+        yield header.span(2)
+        return
     if password is not None:
-        yield text[: password.start(1)], password[1]
-    query = text.partition("?")[2].partition("#")[0] if _ADDRESS.match(text) else text
-    for pair in re.split("[&;]", query) if _PAIRS.fullmatch(query) else ():
-        name, _, value = pair.partition("=")
+        yield password.span(1)
+    is_address = _ADDRESS.match(text) is not None
+    query = text.partition("?")[2].partition("#")[0] if is_address else text
+    begin = text.find("?") + 1 if is_address else 0
+    for pair in re.finditer("[^&;]+", query) if _PAIRS.fullmatch(query) else ():
+        name, _, value = pair[0].partition("=")
         if is_secret_member(unquote_plus(name), value) or (name == "sig" and value):  # of Azure
-            yield f"{name}=", value
+            yield begin + pair.end() - len(value), begin + pair.end()
 
 
 def calls_something_secret(schema_json: str) -> bool:

@@ -115,6 +115,7 @@ class _Check:
     anchors: Anchors
     findings: list[Finding] = field(default_factory=list[Finding])
     _faults: dict[_Fault, list[int]] = field(default_factory=dict[_Fault, list[int]])  # lines
+    _forged: list[int] = field(default_factory=list[int])  # lines whose call has not its hash
     _calls: Calls = field(init=False)
     _ends: dict[str, _End] = field(default_factory=dict[str, _End])
     _run: str = ""
@@ -249,6 +250,7 @@ class _Check:
             others = {name: entry[name] for name in unknown_fields(entry)}
             has_its_hash = is_newer = has_newer_hash(link, others)
         self._calls.take(link, has_its_hash=has_its_hash)
+        self._forged += [] if has_its_hash else [line.number]
         fault = self._fault_of_files(line, entry) if entry.get("files") else None
         if not is_sound:
             self._touched.add(_place_of(entry))
@@ -344,11 +346,11 @@ class _Check:
             self.findings += state.end_findings(end.count, end.head)
             notes += self._calls.origin_note(run)
             runs.append(VerifiedRun(run, state.count, state.last or end.head, end.outcome, end.chain))
-        altered: list[int] = []
+        altered = set(self._forged)
         for fault, lines in self._faults.items():
             verdict, what = fault.value
             self._find(f"{numbers_text('Line', ranges_of(lines))}: {what}.", verdict)
-            altered += lines if verdict is Verdict.ALTERED else []
+            altered.update(lines if verdict is Verdict.ALTERED else ())
         if self._next:
             name = part_file(self.file, self._next).name
             self._find(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from knime_mcp.audit.secrets import HiddenSecrets, SecretMarker, mark_of, with_secrets
+from knime_mcp.audit.secrets import HiddenSecrets, SecretMarker, _Arguments, mark_of, with_secrets
 from knime_mcp.types.secret_rules import is_secret_name
 
 SECRET = 'hunter2-ünïque-"quoted"'
@@ -115,7 +115,32 @@ IN_TEXTS = [
     {"connection": "Server=db;Initial Catalog=my db;User Id=a;Password=pw1;Encrypt=True"},
     {"args": ["-v", "--password", "pw1", "--token", "--next"]},
     {"args": ["--password=pw1"]},
+    {"body": json.dumps({"password": "pw1", "again": json.dumps({"x": ["pw1"]})})},
+    {"body": json.dumps({"url": "https://host.example?api_key=pw1"})},
+    {"body": json.dumps({"url": "https://anna:pw1@host.example/x"})},
+    {"body": json.dumps({"headers": ["Authorization: Bearer pw1"]})},
+    {"body": json.dumps([["x", "--password", "pw1"], "Kontrase\u00f1a=1"])},
+    {"body": json.dumps(["contrase\u00f1a=pw1"], ensure_ascii=False)},
+    {"body": json.dumps([{"name": "api_key", "value": "pw1"}])},
+    {"body": json.dumps({"data": "\n" + json.dumps(["token=pw1"])})},
 ]
+EXACT = {
+    "xtoken=abcdef&token=abc": ("xtoken=abcdef&token=", "abc", ""),
+    "https://anna:p@ss@host.example/p@th": ("https://anna:", "p@ss", "@host.example/p@th"),
+    "https://a@b.example:pw1@host.example/": ("https://a@b.example:", "pw1", "@host.example/"),
+    "x-token://host?api_key=abc": ("x-token:", "//host?api_key=abc", ""),
+    json.dumps({"password": "pw1", "command": 'grep "\\d+" pw1.txt'}): (
+        '{"password": "',
+        "pw1",
+        '", "command": "grep \\"\\\\d+\\" pw1.txt"}',
+    ),
+    '{"password": 48291734}': ("", '{"password": 48291734}', ""),
+    json.dumps({"a": '{"password": 48291734}', "b": 5}): (
+        '{"a": "',
+        '{"password": 48291734}',
+        '", "b": 5}',
+    ),
+}
 
 
 def test_what_a_text_itself_names_as_a_secret_is_hidden_in_it(subtests):
@@ -130,6 +155,25 @@ def test_what_a_text_itself_names_as_a_secret_is_hidden_in_it(subtests):
                 values = dict.fromkeys(digests, "Bearer pw1")
             assert "pw1" not in str(marked)
             assert with_secrets(marked, found, values) == sent
+
+
+def test_a_text_loses_its_secret_where_it_stands(subtests):
+    for text, (before, secret, after) in EXACT.items():
+        with subtests.test(text=text):
+            marker = SecretMarker()
+            assert marker.mark({"x": text}, "{}") == {"x": f"{before}{marker._mark(secret)}{after}"}
+
+
+def test_a_member_too_deep_in_json_text_is_hidden_with_the_text():
+    text = "[" * 300 + '{"password": "pw1"}' + "]" * 300
+    assert "pw1" not in str(SecretMarker().mark({"x": text}, "{}"))
+
+
+def test_only_text_that_may_name_a_secret_is_looked_into(monkeypatch):
+    rows = [{"name": "x", "n": 1, "text": 'say "hi": it\'s a=b, 3:4', "\u00fc": "\u00fc"}]
+    monkeypatch.setattr(_Arguments, "_copy", lambda *_: pytest.fail("looked into it"))
+    for text in (json.dumps(rows), json.dumps(rows, ensure_ascii=False)):
+        assert _Arguments(frozenset(), str)._text(text, [], "", 0) == text
 
 
 @pytest.mark.parametrize(

@@ -607,6 +607,12 @@ def noted_otherwise(old, new):
     return tamper
 
 
+def result_changed(path):
+    """Changes what a call returned, and makes the chain of the lines anew, but no hash of a call."""
+    entries = [json.loads(line) for line in lines_of(path) if b'"kind":"checkpoint"' not in line]
+    put(path, rechained(edited("call", 1, result="paid 9")(entries)))
+
+
 def as_bytes(change):
     return lambda path: path.write_bytes(change(path.read_bytes()))
 
@@ -626,6 +632,11 @@ NAMED = {
         as_bytes(lambda data: data + b"# approved\n"),
         "changed at line 29",
         "Line 29: not a line of a journal.",
+    ),
+    "a result, with the chain made anew": (
+        result_changed,
+        "changed at line 8",
+        r"Call 2 of run a \(line 8\) is not what was written",
     ),
     "a saved file": (spoiled("a2.png"), "changed at call 2", "a2.png of line 8 is not what was saved"),
     "another key of the same name": (
