@@ -7,7 +7,6 @@ wider than the window, and texts must stand out from what is behind them.
 """
 
 import io
-import json
 import re
 import shutil
 import sys
@@ -21,6 +20,7 @@ from PIL import Image
 
 from docs.build_site import picture as drawing
 from knime_mcp.cli.demo_server import DemoServer
+from knime_mcp.tools.calling_hints import ParameterHint, ToolChoice, encode_choices
 from tests.examples.running import EXAMPLES, command, run
 from tests.graph.studio.try_in_browser import node, person_at, press, studio
 from tests.screens.front_end import dialogs_in_browser
@@ -183,16 +183,20 @@ def views(browser, folder, url):
 def dialogs():
     """Dialogs of connected nodes, filled in."""
     host = get_host()
-    offered = [
-        json.dumps({"server": URL}, separators=(",", ":")),
-        *(
-            json.dumps({"description": about, "name": name, "signature": signature}, separators=(",", ":"))
-            for name, signature, about in (
-                ("search_text", "text: string, path?: string", "Find the lines that hold a text."),
-                ("count_words", "path: string, min_length?: integer", "Count the words of a file."),
-            )
-        ),
-    ]
+    text, path = ParameterHint("text", "string", is_required=True), ParameterHint("path", "string", False)
+    offered = encode_choices(
+        [
+            ToolChoice(
+                name="search_text",
+                route=URL,
+                description="Find the lines that hold a text.",
+                parameters=(text, path),
+            ),
+            ToolChoice(
+                name="count_words", route=URL, description="Count the words of a file.", parameters=(path,)
+            ),
+        ]
+    )
     with dialogs_in_browser() as browser:
         for name, (node, settings) in DIALOGS.items():
             inputs = None if "server_url" in settings else inputs_of(host, node)

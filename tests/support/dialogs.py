@@ -2,6 +2,8 @@
 
 import pyarrow as pa
 
+from knime_mcp.tools.calling_hints import ParameterHint, ToolChoice, encode_choices
+
 #: The nodes with a dialog, and what is connected to their ports.
 NODES = {
     "mcp_tool_provider": ("table", None),
@@ -40,10 +42,16 @@ _FILLED = {
 }
 
 #: What a Provider hands on.
-_OFFERED = [
-    '{"server":"http://127.0.0.1:9/mcp"}',
-    '{"description":"Adds two numbers.","name":"add","signature":"a: number, b: number"}',
-]
+_OFFERED = encode_choices(
+    [
+        ToolChoice(
+            name="add",
+            route="http://127.0.0.1:9/mcp",
+            description="Adds two numbers.",
+            parameters=tuple(ParameterHint(name, "number", is_required=True) for name in "ab"),
+        )
+    ]
+)
 
 
 def states(host, node):
