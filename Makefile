@@ -2,8 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# One more than processors, as many tests wait for a process, a server or a clock; each imports all tests anew.
-WORKERS ?= $(shell $(PYTHON) -c 'import os; print(1 + os.cpu_count())')
+# Two for each processor, as many tests wait for a process, a server or a clock; each imports all tests anew.
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print(2 * os.cpu_count())')
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --retries 5
 
 # Thousands of processes are started; without bytecode each of them compiles what it imports anew.
